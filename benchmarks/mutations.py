@@ -53,13 +53,17 @@ MATCHED = {  # the tests of each module, the quickest first
     "mining/margin.py": ("mining/test_matching.py", "mining/test_mine.py"),
     "mining/matching.py": ("mining/test_matching.py", "mining/test_mine.py"),
     "evaluation/bootstrap.py": ("evaluation/test_bootstrap.py", "evaluation/test_compare.py"),
-    "corpora/leaks/scan.py": ("corpora/test_leaks.py", "corpora/test_prepare.py"),
-    "corpora/preparation/pair_selection.py": ("corpora/test_selecting.py", "corpora/test_scored.py", "corpora/test_prepare.py"),
-    "training/dev_split.py": ("training/test_holdout.py",),
+    "corpora/leaks/scan.py": ("corpora/leaks/test_scan.py", "corpora/test_prepare.py"),
+    "corpora/preparation/pair_selection.py": (
+        "corpora/preparation/test_pair_selection.py",
+        "corpora/preparation/test_scored_parts.py",
+        "corpora/test_prepare.py",
+    ),
+    "training/dev_split.py": ("training/test_dev_split.py",),
     "runs/gate.py": ("runs/test_gate.py",),
-    "checksums.py": ("test_checksums.py", "encode/test_cache.py"),
+    "checksums.py": ("test_checksums.py", "models/test_vector_cache.py"),
     "training/selection.py": ("training/test_selection.py",),
-    "training/checkpoints.py": ("training/test_checkpoints.py", "training/test_loop.py"),
+    "training/checkpoints.py": ("training/test_checkpoints.py", "training/test_trainer.py"),
 }
 
 

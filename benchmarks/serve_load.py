@@ -31,7 +31,7 @@ from provenance import provenance
 from isogloss.config.serving import ServedPrecision, ServeSettings
 from isogloss.corpora import phrasebook
 from isogloss.corpora.reading.readers import bitext_of
-from isogloss.models.loading import refuse_missing
+from isogloss.models.loading import local_model_folder
 from isogloss.storage import write_json
 from isogloss.types import FloatArray
 
@@ -131,7 +131,7 @@ def main() -> None:
     args = parser.parse_args()
     texts = sentences()
     texts = [texts[place] for place in np.linspace(0, len(texts) - 1, min(args.sentences, len(texts))).astype(int)]
-    folder = refuse_missing(args.model)
+    folder = local_model_folder(args.model)
     assert folder is not None, "name a folder, so that sentence-transformers loads the same files"
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

@@ -19,7 +19,7 @@ from isogloss.corpora.preparation.feeds import from_store
 from isogloss.corpora.preparation.scored_parts import known_index
 from isogloss.corpora.prepare import prepare_store
 from isogloss.corpora.reading.origin import Origin, origin_of
-from isogloss.corpora.store import open_store, scan_of, training_data, unread
+from isogloss.corpora.store import leak_scan_of, open_store, training_data, unread
 from isogloss.corpora.summary import summarize
 from isogloss.evaluation import leak_report as leaks
 from isogloss.evaluation.space import LanguageMeans, read_means
@@ -81,7 +81,7 @@ class Notes:
         path = self.folder / "store" / "manifest.json"
         path.write_bytes(changed_json(random, self.manifest))
         store = open_store(path.parent)
-        scan_of(store.manifest), unread(store.manifest), from_store(store), store.languages, len(store)
+        leak_scan_of(store.manifest), unread(store.manifest), from_store(store), store.languages, len(store)
         if random.random() < 0.5:
             corpora_page(store, self.summary)
             combined_training(self.training, training_data(store.manifest))

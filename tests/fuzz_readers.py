@@ -14,7 +14,7 @@ from isogloss.corpora.reading.filenames import format_of, stem_of
 from isogloss.corpora.reading.labelled import read_nli, read_sts
 from isogloss.corpora.reading.languages import canonical, is_known, pair_in, same_language, without_pairs, without_region
 from isogloss.corpora.reading.malformed import Faults
-from isogloss.corpora.reading.questions import read_questions
+from isogloss.corpora.reading.question_answers import read_questions
 from isogloss.evaluation.data.test_sets import open_data
 from isogloss.mining.sentences import read_sentences
 from isogloss.shapes import parse_json

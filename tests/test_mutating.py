@@ -52,3 +52,12 @@ def test_every_change_is_one_of_the_code_alone(monkeypatch: pytest.MonkeyPatch) 
             place for place, pair in enumerate(zip(lines, one.source.splitlines(), strict=True), 1) if pair[0] != pair[1]
         ]
         assert changed == [one.line]
+
+
+def test_the_files_that_are_mutated_and_their_tests_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    matched = runpy.run_path(str(BENCHMARKS / "mutations.py"))["MATCHED"]
+    tests, source = BENCHMARKS.parent / "tests", BENCHMARKS.parent / "src" / "isogloss"
+    missing = [name for name in matched if not (source / name).is_file()]
+    missing += [test for named in matched.values() for test in named if not (tests / test).is_file()]
+    assert matched and missing == []

@@ -54,10 +54,8 @@ SHOWN_BY = {
     "index/building/build.py": "index build",
     "index/building/file_writer.py": "index build",
     "index/building/search_server_writer.py": "index build",
-    "cli/index.py": "",  # two verbs
-    "cli/index_check.py": "index check",
     "config/exporting.py": "export",
-    "exporting/budget/amounts.py": "export",
+    "exporting/budget/megabytes.py": "export",
     "exporting/budget/forms.py": "export",
     "exporting/budget/search.py": "export",
     "exporting/openvino.py": "export",
@@ -65,13 +63,13 @@ SHOWN_BY = {
     "models/hub.py": "export",
     "report/eval_results.py": "export",
     "exporting/export.py": "export",
-    "exporting/onnx.py": "export",
+    "exporting/graph_folder.py": "export",
     "exporting/output.py": "export",
     "cli/options.py": "",
     "cli/short_commands.py": "",  # four verbs
     "cli/app.py": "",
-    "cli/corpora.py": "corpora list",
-    "cli/screens/corpora_show.py": "corpora show",
+    "cli/corpora/group.py": "corpora list",
+    "cli/index/group.py": "index search",
     "cli/screens/outcome.py": "",
 }
 # Verbs that read the same files by a recipe need the recipe's key beside the option.
@@ -113,7 +111,7 @@ def verb_of(place: str) -> str:
     for folder, verb in FOLDERS.items():
         if place.startswith(folder):
             return verb
-    name = place.removeprefix("cli/").removesuffix(".py").replace("_", "-")
+    name = place.removeprefix("cli/").removesuffix(".py").replace("_", "-").replace("/", " ")
     assert place.startswith("cli/") and name in options(), f"{place} names options: say in SHOWN_BY which verbs show them"
     return name
 

@@ -14,7 +14,7 @@ from corpora.stores import OPTIONS, feeds, write
 from isogloss.config import LeakSettings
 from isogloss.corpora.preparation.feeds import from_bitext, from_store
 from isogloss.corpora.prepare import PrepareOptions, prepare_store
-from isogloss.corpora.store import leaks_in_words, open_store, scan_of
+from isogloss.corpora.store import leak_scan_of, leaks_in_words, open_store
 from isogloss.errors import DataError
 from isogloss.storage import file_hash, write_json
 from isogloss.types import Bitext
@@ -60,7 +60,7 @@ def test_a_merged_store_repeats_what_all_its_inputs_were_scanned_for(tmp_path: P
     merged = prepare_store([*from_store(first), *from_store(second)], tmp_path / "ab", OPTIONS)
     (kept,) = merged.manifest["leak_scan"]["sets"]
     assert kept == first.manifest["leak_scan"]["sets"][0] | {"level": "normalized", "before": True}
-    assert scan_of(merged.manifest)["sets"] == ["both.txt"]
+    assert leak_scan_of(merged.manifest)["sets"] == ["both.txt"]
     again = prepare_store([*from_store(merged), *from_store(second)], tmp_path / "abb", scanned("near", "one.txt"))
     assert [(one["name"], one["level"], one["before"]) for one in again.manifest["leak_scan"]["sets"]] == [
         ("one.txt", "near", False),
@@ -73,7 +73,7 @@ def test_a_merged_store_repeats_what_all_its_inputs_were_scanned_for(tmp_path: P
 
 def test_what_was_scanned_is_said_in_few_words() -> None:
     sets = [{"name": name, "texts": texts} for name, texts in (("a", 1), ("b", 0), ("c", 2), ("a", 1), ("d", 1), ("e", 1))]
-    scan = scan_of({"leak_scan": {"level": "near", "sets": sets, "removed": {"exact": 1, "near": 0}}})
+    scan = leak_scan_of({"leak_scan": {"level": "near", "sets": sets, "removed": {"exact": 1, "near": 0}}})
     assert scan == {"level": "near", "sets": ["a", "c", "d", "e"], "removed": 1}
     assert leaks_in_words(scan) == "1 pair of the checked test sets removed from training (a, c, d, 1 more set, held-out rows)."
     none = leaks_in_words({"sets": ["a"], "removed": 0})

@@ -9,8 +9,8 @@ import pytest
 from isogloss.errors import IsoglossError
 from isogloss.evaluation.bootstrap import fixed, share
 from isogloss.evaluation.compare import AVERAGE, Comparison, Outcome, TaskScore, compare
-from isogloss.evaluation.leak_report import Origin, Scan
-from isogloss.evaluation.tables import grids, latex, markdown, score, short_names, with_interval
+from isogloss.evaluation.leak_report import Scan, SetFile
+from isogloss.evaluation.tables import grids, latex, markdown, score_text, short_names, with_interval
 from isogloss.evaluation.tasks.bias import DIFFERENCE
 
 
@@ -21,7 +21,7 @@ def outcome(model: str, good: float, seed: int = 0, scan: Scan | None = None) ->
         hard = np.random.default_rng(place).random(200)
         hits = hard + 0.02 * np.random.default_rng(seed).normal(size=200) < good
         others = {"en → xx": good, "xx → en": good / 2}
-        origin = (Origin(f"sets/{name}.txt", Path(f"sets/{name}.txt")),)
+        origin = (SetFile(f"sets/{name}.txt", Path(f"sets/{name}.txt")),)
         shown = ("en → xx", "xx → en")
         columns.append(TaskScore("Tatoeba", name, "accuracy", share(hits, f"set {name}"), others, origin, shown=shown))
     columns.append(TaskScore("Tatoeba", "group", "accuracy", share(np.ones(3), "g"), averaged=False, note="a note"))
@@ -116,7 +116,9 @@ def test_wide_tables_are_turned_and_differences_have_signs() -> None:
     many = tuple(TaskScore("T", f"l{n}", "accuracy", share(np.ones(2), f"{n}")) for n in range(20))
     (grid,) = grids(compare([Outcome("m", many), Outcome("n", many)], resamples=10))
     assert grid.header == ("m", "n") and grid.lines[0].label == "l0" and len(grid.lines) == 21
-    assert score(-0.0092, DIFFERENCE) == "−0.92" and score(0.001, DIFFERENCE) == "+0.10" and score(0.8151) == "81.5"
+    assert (
+        score_text(-0.0092, DIFFERENCE) == "−0.92" and score_text(0.001, DIFFERENCE) == "+0.10" and score_text(0.8151) == "81.5"
+    )
 
 
 def test_names_are_as_short_as_they_can_be_told_apart() -> None:

@@ -10,7 +10,7 @@ import pytest
 from isogloss.corpora.leaks.evaluation_text import evaluation_sets
 from isogloss.corpora.leaks.scan import LeakScanner
 from isogloss.evaluation.data.test_sets import open_data
-from isogloss.evaluation.leak_report import Origin, Scan, leak_state, scan_of
+from isogloss.evaluation.leak_report import Scan, SetFile, leak_state, scan_of
 from isogloss.models.saving import TRAINING
 from made_up_sets import write_sets
 
@@ -26,8 +26,8 @@ def files(tmp_path: Path) -> list[Path]:
     return [folder / "a.txt", folder / "b.txt"]
 
 
-def origins(*files: Path) -> list[Origin]:
-    return [Origin(f"{file.parent.name}/{file.name}", file) for file in files]
+def origins(*files: Path) -> list[SetFile]:
+    return [SetFile(f"{file.parent.name}/{file.name}", file) for file in files]
 
 
 def scan(*names: Path | str, form: str = "nfc") -> Scan:
@@ -67,7 +67,7 @@ def test_without_a_hash_names_must_do(files: list[Path]) -> None:
 def test_what_is_not_known(files: list[Path]) -> None:
     (a,) = origins(files[0])
     assert leak_state([a], None) == leak_state([], scan(files[0])) == "not known"
-    assert leak_state([Origin("hub:mteb/sts17")], scan(files[0])) == "not known"
+    assert leak_state([SetFile("hub:mteb/sts17")], scan(files[0])) == "not known"
     assert leak_state([a], Scan(())) == "not scanned"
 
 

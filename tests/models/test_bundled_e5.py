@@ -131,7 +131,7 @@ def replacements(file: e5_q4.Q4File) -> dict[str, str]:
 def test_a_written_model_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "small.bin"
     original = write_file(path, PIECES)
-    file = e5_q4.read(path)
+    file = e5_q4.read_q4(path)
     body, tokenizer = e5_q4.to_bert(file), e5_q4.to_tokenizer(file)
     assert replacements(file) == {"\u00a0": " "}
     batch = tokenizer(["hello world", "hello"], padding=True, return_tensors="pt", return_token_type_ids=False)
@@ -146,15 +146,15 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ModelError, match="the file ends at byte"):
-        e5_q4.read(path)
+        e5_q4.read_q4(path)
     path.write_bytes(b"GGUF" + whole[4:])
     with pytest.raises(ModelError, match="starts with b'GGUF'"):
-        e5_q4.read(path)
+        e5_q4.read_q4(path)
 
 
 @pytest.fixture(scope="module")
 def real() -> e5_q4.Q4File:
-    return e5_q4.read(e5_q4.locate())
+    return e5_q4.read_q4(e5_q4.locate())
 
 
 def test_the_real_file_declares_multilingual_e5_small(real: e5_q4.Q4File) -> None:

@@ -23,7 +23,8 @@ from isogloss.kernels.packed import Way
 from isogloss.kernels.postnorm import post_norm
 from isogloss.models import frozen_layers as frozen
 from isogloss.models.frozen_layers import SplitBody, layers_of, remember, split_layers
-from isogloss.models.student import SAMPLE, Student
+from isogloss.models.student import Student
+from isogloss.models.token_encoder import SAMPLE
 from isogloss.models.token_store import TextTokenizer, TokenStore
 from isogloss.types import FloatArray, IntArray
 from tiny import TEXTS, unigram

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isogloss.config import AddSettings
-from isogloss.runs.gate import NO_LIMIT, Verdict, judge
+from isogloss.runs.gate import NO_LIMIT, GateVerdict, judge
 from isogloss.types import LanguageScores, Report
 
 HELD = 40  # sentences a language, so a score is a number of fortieths
@@ -43,9 +43,9 @@ def test_refuses_exactly_what_lost_more_than_allowed(hits: dict[str, tuple[int, 
         assert verdict.losses[language] == pytest.approx(100 * (had - has) / HELD)
 
 
-def verdict(most: float, **lost: float) -> Verdict:
+def verdict(most: float, **lost: float) -> GateVerdict:
     """Each language had everything, and lost some points."""
-    return Verdict("to_source", most, dict.fromkeys(lost, 1.0), {language: 1 - one / 100 for language, one in lost.items()})
+    return GateVerdict("to_source", most, dict.fromkeys(lost, 1.0), {language: 1 - one / 100 for language, one in lost.items()})
 
 
 def test_the_limit_itself_passes_and_anything_above_it_does_not() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from isogloss.config import Recipe, TeacherSettings, as_dict
 from isogloss.progress import Step, silent
-from isogloss.runs.record import Metrics, Record, hardware, memory_gib, peak_memory_gib, versions
+from isogloss.runs.record import MetricsLog, Record, hardware, memory_gib, peak_memory_gib, versions
 
 
 def logged(path: Path) -> list[int]:
@@ -17,12 +17,12 @@ def logged(path: Path) -> list[int]:
 
 def test_steps_taken_again_replace_what_was_logged(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    metrics = Metrics(path, silent)
+    metrics = MetricsLog(path, silent)
     for number in (10, 20, 30):
         metrics(Step("distill", values={"step": number, "loss": 1 / number}))
     metrics(Step("distill", note="no values, no line"))
     path.write_text(path.read_text() + '{"stage": "distill", "st')  # killed while writing
-    again = Metrics(path, silent)
+    again = MetricsLog(path, silent)
     for number in (20, 30, 40):
         again(Step("distill", values={"step": number, "loss": 2.0}))
     assert logged(path) == [10, 20, 30, 40]
@@ -31,7 +31,7 @@ def test_steps_taken_again_replace_what_was_logged(tmp_path: Path) -> None:
 
 def test_progress_is_passed_on(tmp_path: Path) -> None:
     seen: list[Step] = []
-    Metrics(tmp_path / "m.jsonl", seen.append)(Step("teacher", 1, 2))
+    MetricsLog(tmp_path / "m.jsonl", seen.append)(Step("teacher", 1, 2))
     assert seen == [Step("teacher", 1, 2)] and not (tmp_path / "m.jsonl").exists()
 
 
@@ -131,23 +131,23 @@ def test_a_record_that_cannot_be_written_does_not_hide_what_went_wrong(tmp_path:
 @pytest.mark.parametrize("strange", ["[1, 2]", '"text"', '{"step": "ten"}', '{"step": null}', "\x00\xff", "[" * 100_000, "NaN"])
 def test_a_strange_line_is_left_out_with_a_sentence(tmp_path: Path, strange: str, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "metrics.jsonl"
-    first = Metrics(path, silent)
+    first = MetricsLog(path, silent)
     for number in (10, 20):
         first(Step("distill", values={"step": number}))
     lines = path.read_text().splitlines()
     path.write_bytes(f"{lines[0]}\n{strange}\n{lines[1]}\n".encode("latin-1"))
-    again = Metrics(path, silent)
+    again = MetricsLog(path, silent)
     assert caplog.messages == [f"{path}: skipped 1 line that cannot be read"] and again.last_step == {"distill": 20}
     again(Step("distill", values={"step": 20}))
     assert logged(path) == [10, 20]
-    Metrics(path, silent)
+    MetricsLog(path, silent)
     assert len(caplog.messages) == 1, "it is said once"
 
 
 def test_a_line_that_a_kill_cut_off_is_left_out_without_a_word(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"stage": "distill", "step": 10}\n{"stage": "dis')
-    assert Metrics(path, silent).last_step == {"distill": 10} and not caplog.messages and logged(path) == [10]
+    assert MetricsLog(path, silent).last_step == {"distill": 10} and not caplog.messages and logged(path) == [10]
 
 
 def test_keys_in_addresses_are_not_written_down(tmp_path: Path) -> None:

@@ -15,7 +15,15 @@ from isogloss.mining.margin import candidate_scores
 from isogloss.mining.matching import matched
 from isogloss.progress import Step
 from isogloss.search import approximate, blockwise, cells
-from isogloss.search.approximate import Found, Sample, measure_recall, recall_of, sample_rows, search_both_ways, target_recall
+from isogloss.search.approximate import (
+    FoundNeighbors,
+    Sample,
+    measure_recall,
+    recall_of,
+    sample_rows,
+    search_both_ways,
+    target_recall,
+)
 from isogloss.search.cells import CellSearch
 from isogloss.search.neighbors import Neighbors, both_ways
 from isogloss.types import FloatArray
@@ -208,7 +216,7 @@ def test_faiss_that_is_not_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch
         with pytest.raises(IsoglossError, match="needs the package faiss") as caught:
             search_both_ways(left, right, 4, cpu(kind))
         assert "pip install 'isogloss[mining]'" in str(caught.value.hint)
-    assert isinstance(search_both_ways(left, right, 4, cpu("approximate")), Found)  # cells need none
+    assert isinstance(search_both_ways(left, right, 4, cpu("approximate")), FoundNeighbors)  # cells need none
 
 
 def test_samples_are_tuned_by_one_half_and_measured_by_the_other() -> None:

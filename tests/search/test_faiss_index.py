@@ -55,7 +55,7 @@ def test_what_one_side_finds_is_told_to_the_other(swapped: bool) -> None:
     left, right = topical(300)
     sides, plan = without_copies(left, right, True), choose(300, 300, 32, 2**30, 0.9, "ivf-pq")
     asking, other = (sides.right, sides.left) if swapped else (sides.left, sides.right)
-    index = faiss_index.build_index(plan, other, asking, 2**20)
+    index = faiss_index.trained_index(plan, other, asking, 2**20)
     index.add(as_entries(other, asking, torch.arange(300)))
     search = FaissSearch(index, sides, swapped, 4, Tuned(plan.lists, 300))  # everything is looked at
     assert search.stripe(0, lambda share: None)
@@ -70,7 +70,7 @@ def test_interrupted_work_goes_on_where_it_was(kind: str, tmp_path: Path, monkey
     left, right = topical(800, seed=3)
     wanted = search_both_ways(left, right, 4, cpu(kind))
     seen: list[int] = []
-    plain, build = FaissSearch.stripe, faiss_index.build_index
+    plain, build = FaissSearch.stripe, faiss_index.trained_index
 
     def watched(self: FaissSearch, number: int, *rest: object) -> bool:
         seen.append(number)
@@ -87,7 +87,7 @@ def test_interrupted_work_goes_on_where_it_was(kind: str, tmp_path: Path, monkey
         built_again += 1
         return build(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(faiss_index, "build_index", counted)
+    monkeypatch.setattr(faiss_index, "trained_index", counted)
     steps: list[Step] = []
     found = search_both_ways(left, right, 4, cpu(kind, folder=tmp_path), steps.append)
     assert built_again == 1  # that of the other side

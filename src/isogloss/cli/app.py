@@ -18,12 +18,10 @@ import typer
 from isogloss.cli import (
     add,
     clean,
-    corpora,
     doctor,
     embed,
     evaluate,
     export,
-    index,
     init,
     launch,
     mine,
@@ -33,6 +31,8 @@ from isogloss.cli import (
     serve,
     short_commands,
 )
+from isogloss.cli.corpora import group as corpora
+from isogloss.cli.index import group as index
 from isogloss.cli.signals import Stopped, stoppable
 from isogloss.errors import IsoglossError
 from isogloss.shown import masked, printable

@@ -26,7 +26,7 @@ def doctor(
     from rich.text import Text
 
     from isogloss import recipes
-    from isogloss.cli.screens.progress import clean, output, show_json
+    from isogloss.cli.screens.progress import output, safe_text, show_json
     from isogloss.runs.doctor import examine_machine, examine_recipe
 
     findings = examine_machine()
@@ -38,8 +38,8 @@ def doctor(
         marks = {"good": ("✓", "green"), "note": ("!", "yellow"), "bad": ("✗", "red")}
         wide = max(len(finding.about) for finding in findings)
         for finding in findings:
-            first, *more = _wrapped(clean(finding.text), output.width - wide - 4) or [""]
-            output.print(Text.assemble(marks[finding.verdict], clean(f" {finding.about:<{wide}}  {first}")))
+            first, *more = _wrapped(safe_text(finding.text), output.width - wide - 4) or [""]
+            output.print(Text.assemble(marks[finding.verdict], safe_text(f" {finding.about:<{wide}}  {first}")))
             advice = _wrapped(finding.advice, output.width - wide - 6)
             arrows = ("→ ", *["  "] * len(advice))
             for line in (*more, *(arrow + line for arrow, line in zip(arrows, advice, strict=False))):

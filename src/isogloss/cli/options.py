@@ -65,6 +65,10 @@ PrintRecipeFlag = Annotated[bool, Option("--print-recipe", help="Print the recip
 MODEL_HELP = "Hub name, folder, finished run, muse, laser, onnx:FOLDER, cmd:COMMAND, or http://…"
 TEACHER_HELP = "The model to learn from: hub name or folder."
 STUDENT_HELP = "The model to train: hub name or folder."
+IndexOption = Annotated[
+    str, Option("--index", "-i", metavar="ADDRESS", help="File (.npy .safetensors .faiss .parquet), or KIND:PLACE#NAME.")
+]
+IndexModelOption = Annotated[str, Option("--model", "-m", metavar="MODEL", help=MODEL_HELP)]
 OutFolder = Annotated[Path, Option("--out", metavar="FOLDER", help="Folder for the results.")]
 
 

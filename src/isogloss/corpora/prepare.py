@@ -33,7 +33,7 @@ from isogloss.corpora.preparation.workers import Workers
 from isogloss.corpora.preparation.write_parts import write_parts
 from isogloss.corpora.reading.in_memory import PairData, are_paths
 from isogloss.corpora.reading.malformed import unread_in_words
-from isogloss.corpora.reading.readers import read, refuse_missing, refuse_several_sources
+from isogloss.corpora.reading.readers import read, refuse_missing_languages, refuse_several_sources
 from isogloss.corpora.reading.sources import find_sources
 from isogloss.corpora.store import DROPPED, MANIFEST, PAIRS, SCORED, Store, is_store, open_store
 from isogloss.errors import DataError
@@ -148,7 +148,9 @@ def _prepare(feeds: Sequence[Feed], out: Path, options: PrepareOptions) -> Store
         for corpus in [scored_feed.feed.corpus]
         for language, rows in scored_feed.index.rows.items()
     ]
-    refuse_missing(options.languages, [*(part.language for part in parts), *(feed.language for feed in feeds if feed.language)])
+    refuse_missing_languages(
+        options.languages, [*(part.language for part in parts), *(feed.language for feed in feeds if feed.language)]
+    )
     if not parts:
         raise _nothing_read(scored)
     thresholds = set_thresholds(parts) if cleaning.auto else []

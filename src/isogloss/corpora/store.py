@@ -133,7 +133,7 @@ def unread(manifest: Mapping[str, Any]) -> str:
     return unread_in_words(manifest["skipped_lines"], first, manifest.get("passed_over", {}))
 
 
-def scan_of(manifest: dict[str, Any]) -> dict[str, Any]:
+def leak_scan_of(manifest: dict[str, Any]) -> dict[str, Any]:
     """The leak scan in short: the sets, the level, how many pairs were removed."""
     scan = manifest["leak_scan"]
     return {

@@ -68,7 +68,7 @@ class LanguageSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class EpochPlan:
     """What a balancing scheme with its default settings draws per epoch from each corpus in each language."""
 
     scheme: str
@@ -83,7 +83,7 @@ class Summary:
     cells: tuple[Line, ...]
     languages: tuple[LanguageSummary, ...]
     overlap: Overlap
-    plans: tuple[Plan, ...]
+    plans: tuple[EpochPlan, ...]
 
     @property
     def pairs(self) -> int:
@@ -140,7 +140,7 @@ def summarize(store: Store, samples: int = SAMPLES, on_progress: OnProgress = si
         languages.append(LanguageSummary(code, line.train, line.test, source, target, samples_of))
     trained = store.pair_counts().of_split(TRAIN)
     settings = [BalanceSettings().replace(scheme=scheme) for scheme in SCHEMES]
-    plans = tuple(Plan(one.scheme, plan(trained, one) if trained else ()) for one in settings)
+    plans = tuple(EpochPlan(one.scheme, plan(trained, one) if trained else ()) for one in settings)
     return Summary(store.source_language, cells, tuple(languages), sketch.overlap(), plans)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from isogloss.errors import IsoglossError
 from isogloss.evaluation.bootstrap import RESAMPLES, Draws, Interval, Sample, average, interval
-from isogloss.evaluation.leak_report import Origin, Scan, leak_state
+from isogloss.evaluation.leak_report import Scan, SetFile, leak_state
 from isogloss.shown import masked
 
 MEAN_REMOVED = " − means"  # after the name of a model with language means subtracted
@@ -28,7 +28,7 @@ class TaskScore:
     measure: str  # what `sample` is
     sample: Sample
     others: dict[str, float] = field(default_factory=dict)
-    origin: tuple[Origin, ...] = ()  # the files of the test set
+    origin: tuple[SetFile, ...] = ()  # the files of the test set
     averaged: bool = True  # whether it is part of the table's average
     shown: tuple[str, ...] = ()  # which of the others are shown below it
     note: str = ""

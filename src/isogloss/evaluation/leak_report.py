@@ -33,7 +33,7 @@ NOT_SCANNED, OTHER_TEXT, UNKNOWN = "not scanned", "not scanned (other text of th
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class SetFile:
     """A file of a test set: its name in the leak scan (`folder/file`), and its path, unless it is on the hub."""
 
     name: str
@@ -73,7 +73,7 @@ def recorded_scan(training: Mapping[str, Any]) -> Scan:
     return Scan(sets, tuple(name for name in training.get("corpora", {}) if name))
 
 
-def leak_state(origin: Sequence[Origin], scan: Scan | None) -> str:
+def leak_state(origin: Sequence[SetFile], scan: Scan | None) -> str:
     """Whether a model's training text was scanned for the files of a test set, in words."""
     if scan is None or not origin or any(file.path is None for file in origin):
         return UNKNOWN

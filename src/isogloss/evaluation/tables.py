@@ -70,16 +70,16 @@ def short_names(models: Sequence[str]) -> tuple[str, ...]:
 
 def plain_cell(cell: Score, column: str) -> str:
     """A score × 100, with a star if it differs significantly from the baseline."""
-    return score(cell.value, column) + (STAR if cell.difference and cell.difference.significant else "")
+    return score_text(cell.value, column) + (STAR if cell.difference and cell.difference.significant else "")
 
 
 def with_interval(cell: Score, column: str, form: str = " ({} to {})") -> str:
     """The same with its interval, if it has one."""
-    span = "" if cell.interval is None else form.format(*(score(value, column) for value in cell.interval))
+    span = "" if cell.interval is None else form.format(*(score_text(value, column) for value in cell.interval))
     return plain_cell(cell, column) + span
 
 
-def score(value: float, column: str = "") -> str:
+def score_text(value: float, column: str = "") -> str:
     """A number × 100 with one digit; differences with two digits and a sign."""
     return f"{100 * value:+.2f}".replace("-", "−") if column == DIFFERENCE else f"{100 * value:.1f}"
 
@@ -127,7 +127,7 @@ def _grid(table: ScoreTable, comparison: Comparison, cell: Form, widest: int) ->
         others = [column.cells[place].others for column in table.columns]
         for measure in first.shown:  # a direction, a precision: below the model's own line
             if all(measure in own for own in others):
-                lines.append(Line(f"  {measure}", tuple(score(own[measure]) for own in others), (False,) * len(others)))
+                lines.append(Line(f"  {measure}", tuple(score_text(own[measure]) for own in others), (False,) * len(others)))
         for measure in first.cells[place].further:
             cells = tuple(cell(column.cells[place].further[measure], column.name) for column in table.columns)
             lines.append(Line(f"  {measure}", cells, (False,) * len(cells)))

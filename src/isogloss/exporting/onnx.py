@@ -10,22 +10,18 @@ All have pooling, bridge and normalization inside. The folder is opened by `onnx
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from isogloss.errors import ModelError
 from isogloss.exporting.comparison import Comparison
 from isogloss.exporting.export import Artefact, Exported
+from isogloss.exporting.graph_folder import write_graph_folder
 from isogloss.exporting.onnx_calibration import channel_maxima
 from isogloss.exporting.onnx_graph import load_graph, save_graph, write_graph
 from isogloss.exporting.onnx_precision import has_products, to_fp16, to_int8
-from isogloss.exporting.output import export_folder, finish
-from isogloss.exporting.portable_tokenizer import make_portable
 from isogloss.exporting.source import ExportSource
 from isogloss.models.encoders.onnx import OnnxEncoder
-from isogloss.models.student import Student
 from isogloss.progress import Step
 from isogloss.storage import remove
 
@@ -33,37 +29,11 @@ Conversion = Callable[[Any], None]
 
 FILES = {"fp32": "model.onnx", "fp16": "model_fp16.onnx"}
 PACKAGES = ("onnx", "onnxruntime", "torch", "transformers", "sentence-transformers")
-WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
 
 def write(source: ExportSource, folder: Path) -> Exported:
     """Write the precisions that the settings name, measured; those that differ too much are left out."""
-    with export_folder(folder) as temporary:
-        write_model_files(source.student, temporary)
-        artefacts, refused = write_precisions(source, temporary)
-        if not artefacts:
-            reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
-            raise ModelError(f"{source.name}: no file is close enough to the original ({reasons})", hint=HINT)
-        finish(temporary, source, "onnx", artefacts, refused, PACKAGES)
-    found = (replace(one, path=folder / one.path.relative_to(temporary)) for one in artefacts)
-    return Exported(folder, tuple(found), refused)
-
-
-HINT = "allow more with --min-cosine and --max-loss, or name other --precisions; nothing was written"
-
-
-def write_model_files(student: Student, folder: Path, card: str = "") -> None:
-    """Tokenizer, modules and their settings as in a saved model, without the weights of the first module."""
-    saved = folder / "saved"
-    student.save_pretrained(saved, card)
-    for file in saved.iterdir():
-        if file.name not in (*WEIGHTS, "SHA256SUMS"):
-            file.rename(folder / file.name)
-    remove(saved)
-    if not (folder / "tokenizer.json").is_file():  # BiLSTMs have it in the folder of a module
-        student.tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
-    for tokenizer in folder.rglob("tokenizer.json"):
-        make_portable(tokenizer)
+    return write_graph_folder(source, folder, "onnx", PACKAGES, write_precisions)
 
 
 def write_precisions(source: ExportSource, folder: Path) -> tuple[list[Artefact], dict[str, str]]:

@@ -11,7 +11,6 @@ output. OpenVINO quantizes the inputs of products with int8 weights as they come
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,9 @@ import numpy as np
 from isogloss.errors import ModelError, optional_package
 from isogloss.exporting.comparison import Comparison
 from isogloss.exporting.export import Artefact, Exported
-from isogloss.exporting.onnx import HINT, write_model_files
+from isogloss.exporting.graph_folder import write_graph_folder
 from isogloss.exporting.onnx_graph import write_graph
 from isogloss.exporting.onnx_precision import LEVELS, SMALL
-from isogloss.exporting.output import export_folder, finish
 from isogloss.exporting.source import ExportSource
 from isogloss.models.encoders.openvino import MISSING, OpenVinoEncoder
 from isogloss.progress import Step
@@ -40,15 +38,7 @@ def write(source: ExportSource, folder: Path) -> Exported:
     if any(type(module).__name__ == "LSTM" for module in source.student.model):
         message = f"{source.name}: OpenVINO computes an LSTM over the padding of a batch, so its embeddings would be wrong"
         raise ModelError(message, hint="export it with --to onnx")
-    with export_folder(folder) as temporary:
-        write_model_files(source.student, temporary)
-        artefacts, refused = write_precisions(source, temporary)
-        if not artefacts:
-            reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
-            raise ModelError(f"{source.name}: no file is close enough to the original ({reasons})", hint=HINT)
-        finish(temporary, source, "openvino", artefacts, refused, PACKAGES)
-    found = (replace(one, path=folder / one.path.relative_to(temporary)) for one in artefacts)
-    return Exported(folder, tuple(found), refused)
+    return write_graph_folder(source, folder, "openvino", PACKAGES, write_precisions)
 
 
 def write_precisions(source: ExportSource, folder: Path) -> tuple[list[Artefact], dict[str, str]]:

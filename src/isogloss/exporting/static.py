@@ -26,7 +26,7 @@ from isogloss.models.saving import CARD
 from isogloss.models.static import StaticStudent, static_student
 from isogloss.models.table_fit import TableFit, fit_table
 from isogloss.models.vocabulary.coverage import survey
-from isogloss.runs.models import text_blocks
+from isogloss.runs.models import training_text_blocks
 from isogloss.runs.replay import draw, held_out_text
 from isogloss.storage import cache_folder, json_text, read_json
 from isogloss.training.distillation import Distillation
@@ -61,7 +61,7 @@ def distilled(source: ExportSource) -> tuple[StaticStudent, TableFit]:
     encoder, pairs, on_progress = source.student, training_pairs(source), source.on_progress
     if source.settings.static_trim != "off":
         encoder = encoder.copy()
-        encoder.trim(survey(encoder.tokenizer, text_blocks(pairs)), source.settings.static_trim)
+        encoder.trim(survey(encoder.tokenizer, training_text_blocks(pairs)), source.settings.static_trim)
     cache = cache_folder()
     student = static_student(
         encoder.tokenizer,

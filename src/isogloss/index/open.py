@@ -37,4 +37,4 @@ def open_index(address: str) -> VectorIndex:
 
 def _function(address: Address) -> Any:  # noqa: ANN401 - of a module that is named by its text
     module, _, name = KINDS[address.kind].partition(":")
-    return getattr(import_module(f"isogloss.index.{module}"), name)
+    return getattr(import_module(f"isogloss.index.backends.{module}"), name)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from isogloss.errors import DataError
-from isogloss.index.checks import ModelFacts, check_index, model_facts, refuse_errors
+from isogloss.index.fit import ModelFacts, check_before_search, model_facts, refuse_errors
 from isogloss.index.open import open_index
 from isogloss.index.vector_index import Hits, IndexFacts, VectorIndex, has_unit_norm
 from isogloss.models.cached_encoder import embed
@@ -63,7 +63,7 @@ def search_index(
 
 def report(index: VectorIndex, facts: IndexFacts, model: ModelFacts) -> None:
     """Raise if a model cannot search an index; log what else should be known."""
-    for finding in refuse_errors(check_index(index, facts, model)):
+    for finding in refuse_errors(check_before_search(index, facts, model)):
         level = logging.WARNING if finding.level == "warning" else logging.INFO
         logger.log(level, "%s", "; ".join(part for part in (finding.message, finding.hint) if part))
 

@@ -9,7 +9,8 @@ An index is opened to read: nothing here writes to it. Each kind of index is one
 writers that `isogloss index build` fills.
 """
 
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -21,9 +22,11 @@ from isogloss.config.indexing import METRICS as METRICS
 from isogloss.config.indexing import Metric as Metric
 from isogloss.errors import DataError
 from isogloss.index.build_record import BuildRecord
+from isogloss.index.closing import Closing
 from isogloss.types import FloatArray
 
 SAMPLED = 256  # stored vectors whose length is looked at
+Nearest = tuple[Sequence[str], NDArray[np.floating]]  # ids and scores, the best first
 UNIT_TOLERANCE = 5e-3  # a vector of length 1 in half precision, or in a database's own codes, is this close to it
 
 
@@ -103,22 +106,31 @@ class CopiedIndex(Protocol):
         ...
 
 
-class ReadIndex:
+class ReadIndex(Closing, ABC):
     """What opened indexes have in common."""
 
     address: str
+    _dimension: int
 
-    def close(self) -> None:
-        """Nothing is held open, unless a subclass says otherwise."""
+    def search(self, vectors: FloatArray, k: int) -> list[Hits]:
+        """The k nearest rows of each vector."""
+        refuse_misfit(self.address, self._dimension, vectors, k)
+        return [found_hits(ids, scores) for ids, scores in self._nearest(vectors, k)]
 
-    def __enter__(self) -> Self:
-        return self
+    @abstractmethod
+    def sample(self, count: int) -> StoredRows:
+        """Up to `count` rows, the same ones each time."""
 
-    def __exit__(self, *_error: object) -> None:
-        self.close()
+    @abstractmethod
+    def _nearest(self, vectors: FloatArray, k: int) -> Iterable[Nearest]:
+        """Ids and scores of the k nearest rows of each vector."""
+
+    def _unit_norm(self) -> bool | None:
+        """Whether a sample of the stored vectors has length 1; None if there are none."""
+        return has_unit_norm(self.sample(SAMPLED).vectors)
 
 
-def found_hits(ids: Sequence[str], scores: "Sequence[float] | NDArray[np.floating]") -> Hits:
+def found_hits(ids: Sequence[str], scores: "NDArray[np.floating]") -> Hits:
     """Hits in the order given; rows whose vectors cannot be compared (NaN) are left out."""
     values = np.asarray(scores, dtype=np.float32)
     kept = np.flatnonzero(np.isfinite(values))
@@ -133,7 +145,7 @@ def has_unit_norm(vectors: FloatArray) -> bool | None:
     return bool(np.abs(lengths - 1).max() <= UNIT_TOLERANCE)
 
 
-def spread(count: int, wanted: int) -> list[int]:
+def spread_rows(count: int, wanted: int) -> list[int]:
     """Up to `wanted` of `count` row numbers, evenly spread, the first and the last among them."""
     return np.unique(np.linspace(0, count - 1, min(count, wanted)).astype(int)).tolist() if count and wanted else []
 

@@ -32,7 +32,7 @@ STRANGE = (TypeError, ValueError, RuntimeError, AttributeError, KeyError, IndexE
 EXACT = 1e-4  # the largest rounding difference in single precision, for hidden states of size about 1
 
 
-class Run(NamedTuple):
+class EqualLengths(NamedTuple):
     """Consecutive sentences of equal length."""
 
     start: int  # of the first token
@@ -45,11 +45,11 @@ class Run(NamedTuple):
         return own.view(self.sentences, self.length, *tokens.shape[1:])
 
 
-def runs_of(lengths: Sequence[int]) -> tuple[Run, ...]:
+def runs_of(lengths: Sequence[int]) -> tuple[EqualLengths, ...]:
     """The runs of equal length in ascending lengths."""
     start, runs = 0, []
     for length, count in Counter(lengths).items():
-        runs.append(Run(start, count, length))
+        runs.append(EqualLengths(start, count, length))
         start += count * length
     return tuple(runs)
 
@@ -65,19 +65,19 @@ class Packed:
     longest: int
     first: Tensor  # int32, start of each token's sentence
     end: Tensor  # int32, its end
-    runs: tuple[Run, ...] = ()  # of all sentences if they are sorted by length; may be empty
+    runs: tuple[EqualLengths, ...] = ()  # of all sentences if they are sorted by length; may be empty
     hidden: Tensor | None = None  # output of lower layers, to continue from: tokens × width
 
     @classmethod
     def laid_out(
-        cls, ids: Tensor, within: Tensor, sentence: Tensor, starts: Tensor, longest: int, runs: tuple[Run, ...] = ()
+        cls, ids: Tensor, within: Tensor, sentence: Tensor, starts: Tensor, longest: int, runs: tuple[EqualLengths, ...] = ()
     ) -> "Packed":
         """From positions that were computed before."""
         first = torch.arange(len(within), device=within.device, dtype=torch.int32) - within.to(torch.int32)
         return cls(ids, within, sentence, starts, longest, first, starts[sentence + 1], runs)
 
     @classmethod
-    def of(cls, ids: Tensor, lengths: Tensor, runs: tuple[Run, ...] = ()) -> "Packed":
+    def of(cls, ids: Tensor, lengths: Tensor, runs: tuple[EqualLengths, ...] = ()) -> "Packed":
         """From tokens end to end and the length of each sentence."""
         starts = F.pad(lengths.cumsum(0), (1, 0))
         sentence = torch.repeat_interleave(torch.arange(len(lengths), device=ids.device), lengths)

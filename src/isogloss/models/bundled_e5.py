@@ -107,7 +107,7 @@ def dequantize_q4(blocks: NDArray[np.uint8]) -> FloatArray:
     return values.reshape(-1)
 
 
-def read(path: Path) -> Q4File:
+def read_q4(path: Path) -> Q4File:
     """Parse the file."""
     with path.open("rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as file:
         try:

@@ -23,7 +23,17 @@ import torch
 from torch import Tensor, nn
 
 from isogloss.kernels.fused_qkv import fuse
-from isogloss.kernels.packed import STRANGE, Packed, Run, Way, first_position, hidden_states, packing, packs_exactly, runs_of
+from isogloss.kernels.packed import (
+    STRANGE,
+    EqualLengths,
+    Packed,
+    Way,
+    first_position,
+    hidden_states,
+    packing,
+    packs_exactly,
+    runs_of,
+)
 from isogloss.kernels.postnorm import copied, post_norm
 from isogloss.models.token_store import TextTokenizer, TokenStore, by_length
 from isogloss.types import BoolArray, FloatArray, IntArray
@@ -299,7 +309,7 @@ def core_pool(workers: int) -> Iterator[ThreadPoolExecutor]:
         torch.set_num_threads(threads)  # new threads take the number that was set last, in any thread
 
 
-def pooled_runs(states: Tensor, runs: Sequence[Run], how: str) -> Tensor:
+def pooled_runs(states: Tensor, runs: Sequence[EqualLengths], how: str) -> Tensor:
     """Pool token states in order of length to embeddings in single precision; `packed.pooled` takes any order."""
     if how == "cls":
         return torch.cat([run.of(states)[:, 0].float() for run in runs])

@@ -65,7 +65,7 @@ def choose_device(wanted: str = "auto") -> str:
 
 def open_model(name: str) -> "SentenceTransformer":
     """Load a model by folder, run folder, bundled name or hub name, on the CPU, in eval mode."""
-    folder = refuse_missing(name)
+    folder = local_model_folder(name)
     if folder is not None:
         return _load(str(folder), "is the folder complete? its config, tokenizer and weights must fit together")
     if name == E5_SMALL:
@@ -75,7 +75,7 @@ def open_model(name: str) -> "SentenceTransformer":
     return _load(name, f"{problem}; without it use {', '.join(BUNDLED)} or a local folder", offline=bool(failure))
 
 
-def refuse_missing(name: str) -> Path | None:
+def local_model_folder(name: str) -> Path | None:
     """The folder that a name stands for, or None for a hub name; a missing or damaged folder is an error."""
     if not name.strip():
         raise ModelError("the model's name is empty", hint="give a hub name, a folder or a finished run")
@@ -161,7 +161,7 @@ def _open_e5_small() -> "SentenceTransformer":
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
     from transformers import BertModel
 
-    file = bundled_e5.read(bundled_e5.locate())
+    file = bundled_e5.read_q4(bundled_e5.locate())
     body, tokenizer = bundled_e5.to_bert(file), bundled_e5.to_tokenizer(file)
     small = type(body.config).from_dict(body.config.to_dict() | {"num_hidden_layers": 0, "vocab_size": FEW_PIECES})
     with tempfile.TemporaryDirectory() as folder, quiet_transformers():

@@ -1,16 +1,14 @@
 """The student: a sentence-transformers model that can be trimmed, bridged, trained and saved.
 
-It works on token ids, without padding if the transformer allows it (`kernels/packed.py`). The saved folder gives the same
-embeddings in plain `SentenceTransformer(path)`. `static` and `bilstm` have the students without a transformer.
+`token_encoder` computes its embeddings. The saved folder gives the same ones in plain `SentenceTransformer(path)`. `static` and
+`bilstm` have the students without a transformer.
 """
 
 import copy
 import logging
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
@@ -19,39 +17,35 @@ import torch
 from torch import Tensor, nn
 
 from isogloss.errors import ModelError
-from isogloss.kernels.packed import Packed, hidden_states, packing, packs_exactly, pooled, runs_of
 from isogloss.models.bridge import Bridge
-from isogloss.models.encoder import PROMPT_NAME, QUERY_PROMPT, embedding_dimension, fingerprint, refuse_broken
-from isogloss.models.fast_encode import POOLINGS, Done, FastEncoder, pooled_runs, trusted_encoder
-from isogloss.models.frozen_layers import Activations, Frozen, SplitBody, alike, on_all_cores, pack, split_layers
+from isogloss.models.encoder import PROMPT_NAME, QUERY_PROMPT, fingerprint, refuse_broken
+from isogloss.models.frozen_layers import SplitBody
 from isogloss.models.hub import push_folder
-from isogloss.models.loading import choose_device, open_model, position_count, refuse_missing
+from isogloss.models.loading import choose_device, local_model_folder, open_model, position_count
 from isogloss.models.saving import save_model
-from isogloss.models.token_store import TextTokenizer, TokenStore, by_length, spread_by_length
+from isogloss.models.token_encoder import TokenEncoder
+from isogloss.models.token_store import TextTokenizer, TokenStore
 from isogloss.models.vocabulary.coverage import Survey, Texts, coverage, survey, survey_each
 from isogloss.models.vocabulary.grow import Growth, grown_table
 from isogloss.models.vocabulary.resize import NewPiece, set_token_table, with_rows
 from isogloss.models.vocabulary.trim import Trimming, kept_rows
-from isogloss.progress import OnProgress, Step, silent
-from isogloss.types import FloatArray, IntArray
+from isogloss.progress import OnProgress, silent
+from isogloss.types import FloatArray
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerFast
 
 logger = logging.getLogger(__name__)
 
-PADDED_AT_ONCE, PACKED_AT_ONCE, AT_ONCE_ACCELERATED = 640, 8192, 16_384  # tokens
-FAST_FROM, SAMPLE = 512, 24  # sentences
 DOCUMENT_PROMPTS = ("document", "passage", "corpus")  # as sentence-transformers looks for them
 MAX_TOKENS = 128
 AS_STORED = 0
 
 
-class Student:
+class Student(TokenEncoder):
     """A multilingual encoder that learns a teacher's embedding space. Start with `Student.from_pretrained(name)`."""
 
-    kind: ClassVar[str] = "a transformer"
     kind_hint: ClassVar[str] = (
         'name an encoder such as XLM-R or multilingual-e5, or set student.kind = "static" for a token table'
     )
@@ -106,7 +100,7 @@ class Student:
         keeps all prompts of the model. Text is truncated at `max_tokens` (default: the model's own limit, at most 128; 0: that
         limit). `Student` loads every kind of student, a subclass only its own.
         """
-        origin, model = refuse_missing(name), open_model(name).to(choose_device(device))
+        origin, model = local_model_folder(name), open_model(name).to(choose_device(device))
         kind = cast("type[Self]", _kind_of(model) or Student) if cls is Student else cls
         student = kind(model, name, prompt, max_tokens)
         student.origin = origin
@@ -166,34 +160,10 @@ class Student:
         return vectors
 
     @property
-    def body(self) -> "PreTrainedModel":
-        """The transformer."""
-        body: PreTrainedModel | None = getattr(self.model[0], "auto_model", None)
-        if body is None:
-            raise ModelError(f"{self.name} is {self.kind} and has no transformer layers", hint="set training.train_layers = 0")
-        return body
-
-    @property
     def tokenizer(self) -> "PreTrainedTokenizerFast":
         """The tokenizer."""
         tokenizer: PreTrainedTokenizerFast = getattr(self.model.tokenizer, "tokenizer", self.model.tokenizer)
         return tokenizer  # WordEmbeddings wraps it
-
-    @property
-    def pooling(self) -> str:
-        """The pooling mode: "mean", "cls", "max", or another of sentence-transformers' modes."""
-        mode = next((module.pooling_mode for module in self.model if hasattr(module, "pooling_mode")), "")
-        return mode if isinstance(mode, str) else "+".join(mode)
-
-    @property
-    def prompt(self) -> str:
-        """The text that the model puts before every input by default."""
-        return self.model.prompts.get(self.model.default_prompt_name or "", "") or ""
-
-    @property
-    def dimension(self) -> int:
-        """Embedding dimension."""
-        return embedding_dimension(self.model)
 
     @property
     def fingerprint(self) -> str:
@@ -247,12 +217,6 @@ class Student:
         self._set_vocabulary(tokenizer, table)
         return growth
 
-    @property
-    def table(self) -> Tensor:
-        """The token embedding matrix: one row per piece of the vocabulary."""
-        weight: Tensor = self.body.get_input_embeddings().weight
-        return weight
-
     def _set_vocabulary(self, tokenizer: "PreTrainedTokenizerFast", table: Tensor) -> None:
         set_token_table(self.body, table, tokenizer.pad_token_id)
         self.model[0].processor = tokenizer
@@ -277,133 +241,6 @@ class Student:
 
         if not isinstance(self.model[-1], Normalize):
             self.model.append(Normalize())
-
-    def forward(self, features: dict[str, Tensor]) -> Tensor:
-        """Embeddings of a padded batch, with gradients if they are enabled."""
-        vectors: Tensor = self.model(dict(features))["sentence_embedding"]
-        return vectors
-
-    def vectors_of(
-        self,
-        tokens: TokenStore,
-        rows: IntArray | None = None,
-        frozen: Frozen | None = None,
-        on_progress: OnProgress = silent,
-        stage: str = "student",
-    ) -> FloatArray:
-        """Embeddings of tokenized sentences (of `rows`, if given), from the outputs of `frozen` layers if given."""
-        rows = np.arange(len(tokens)) if rows is None else np.asarray(rows)
-        done = 0
-
-        def finished(count: int) -> None:
-            nonlocal done
-            done += count
-            on_progress(Step(stage, done, len(rows), "sentences"))
-
-        self.model.eval()
-        with torch.inference_mode():
-            quickly = self._with_fast_encoder if frozen is None else self._from_outputs
-            found = quickly(tokens, rows, frozen, finished) if len(rows) >= FAST_FROM else None
-            return self._by_own_modules(tokens, rows, frozen, finished) if found is None else found
-
-    def _from_outputs(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None, done: Done) -> FloatArray | None:
-        """Embeddings from the outputs of frozen layers without padding, on all cores; None if a sample would differ."""
-        if frozen is None or not self.packs:
-            return None
-        split, activations = frozen
-        layers = split_layers(self.body, slice(split.cut, None), tokens)
-        if layers is None:
-            return None
-
-        def embed(chosen: IntArray) -> FloatArray:
-            with torch.inference_mode():
-                packed = pack(tokens, chosen, activations.packed(chosen))
-                return np.asarray(self._after_pooling(pooled_runs(layers(packed), packed.runs, self.pooling)).numpy())
-
-        sample = rows[spread_by_length(tokens.lengths_of(rows), SAMPLE)]
-        if not alike(embed(sample), self._by_own_modules(tokens, sample, frozen, lambda _count: None)):
-            return None
-        vectors = np.empty((len(rows), self.dimension), dtype=np.float32)
-        for places, embeddings in on_all_cores(embed, tokens, rows):
-            vectors[places] = embeddings
-            done(len(places))
-        return vectors
-
-    def _by_own_modules(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None, done: Done) -> FloatArray:
-        vectors = np.empty((len(rows), self.dimension), dtype=np.float32)
-        for places in by_length(tokens.lengths_of(rows), self._tokens_at_once):
-            vectors[places] = self._chunk(tokens, rows[places], frozen).cpu().numpy()
-            done(len(places))
-        return vectors
-
-    def _with_fast_encoder(self, tokens: TokenStore, rows: IntArray, _frozen: Frozen | None, done: Done) -> FloatArray | None:
-        """Embeddings by a fast encoder, on CUDA in half precision if that is exact enough; None if a sample would differ."""
-        sample = rows[spread_by_length(tokens.lengths_of(rows), SAMPLE)]
-
-        def agrees(fast: FastEncoder) -> bool:
-            return fast.alike(self._by_own_modules(tokens, sample, None, lambda _count: None), fast.vectors(tokens, sample))
-
-        fast = trusted_encoder(self.model, self.name, self.prompt, self.model.device.type == "cuda", agrees)
-        return None if fast is None else fast.vectors(tokens, rows, done)
-
-    def batch(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None) -> Tensor:
-        """Embeddings of some rows, with gradients if they are enabled; from the outputs of `frozen` layers if given.
-
-        Rows are computed in chunks of similar length, which changes neither embeddings nor gradients.
-        """
-        chunks = list(by_length(tokens.lengths_of(rows), self._tokens_at_once))
-        vectors = torch.cat([self._chunk(tokens, rows[chunk], frozen) for chunk in chunks])
-        back = np.empty(len(rows), dtype=np.int64)
-        back[np.concatenate(chunks)] = np.arange(len(rows))
-        return vectors[torch.from_numpy(back).to(vectors.device)]
-
-    @property
-    def _tokens_at_once(self) -> int:
-        """Tokens in one forward pass: fewer if a CPU computes padding, more on an accelerator."""
-        if self.body.device.type != "cpu":
-            return AT_ONCE_ACCELERATED
-        return PACKED_AT_ONCE if self.packs else PADDED_AT_ONCE
-
-    def tokens_computed(self, lengths: IntArray) -> int:
-        """Tokens that are computed for sentences of these lengths, including padding."""
-        if self.packs:
-            return int(lengths.sum())
-        return sum(len(chunk) * int(lengths[chunk].max()) for chunk in by_length(lengths, self._tokens_at_once))
-
-    @cached_property
-    def packs(self) -> bool:
-        """Whether sentences are computed end to end, without padding: on CUDA or a CPU, if the embeddings stay the same."""
-        # Leaving the prompt's tokens out of the pooling needs a mask, hence padding.
-        pools_prompt = not self.prompt or getattr(self.model[1], "include_prompt", True)
-        if self.body.device.type not in ("cpu", "cuda") or self.pooling not in POOLINGS or not pools_prompt:
-            return False
-        return packs_exactly(self.body, self.table.shape[0], int(self.model.max_seq_length))
-
-    def _chunk(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None) -> Tensor:
-        """Embeddings of rows in order of length."""
-        device = self.body.device
-        if not self.packs:
-            features = {name: value.to(device) for name, value in tokens.padded(rows).items()}
-            with self._above(frozen, lambda activations: activations.padded(rows)):
-                return self.forward(features)
-        ids, lengths = tokens.gather(rows)
-        runs = runs_of(lengths.tolist()) if device.type == "cpu" else ()
-        packed = Packed.of(torch.from_numpy(ids).to(device).long(), torch.from_numpy(lengths).to(device).long(), runs)
-        with packing(self.body), self._above(frozen, lambda activations: activations.packed(rows)[None]):
-            states = hidden_states(self.body, packed)
-        return self._after_pooling(pooled(states, packed.sentence, packed.starts, self.pooling))
-
-    def _after_pooling(self, embeddings: Tensor) -> Tensor:
-        for module in list(self.model)[2:]:
-            embeddings = module({"sentence_embedding": embeddings})["sentence_embedding"]
-        return embeddings
-
-    def _above(self, frozen: Frozen | None, of_rows: Callable[[Activations], Tensor]) -> AbstractContextManager[None]:
-        """Inside this block the transformer skips its frozen layers."""
-        if frozen is None:
-            return nullcontext()
-        split, activations = frozen
-        return split.upper(of_rows(activations).to(self.body.device))
 
     def trained_parameters(self, split: SplitBody | None) -> Iterable[tuple[str, nn.Parameter]]:
         """Named parameters that are trained: all, or those above the frozen layers."""

@@ -23,7 +23,7 @@ from isogloss.config import AddingSettings, AddSettings, LossSettings, PairsSett
 from isogloss.config.sections import FIXED_TEACHER_LOSSES
 from isogloss.corpora.reading.languages import canonical
 from isogloss.corpora.reading.sources import find_sources
-from isogloss.corpora.store import Store, scan_of, training_data
+from isogloss.corpora.store import Store, leak_scan_of, training_data
 from isogloss.errors import DataError, IsoglossError, RecipeError
 from isogloss.evaluation.alignment import AlignmentEvaluator
 from isogloss.evaluation.leak_report import recorded_scan
@@ -183,7 +183,7 @@ def _add(run: Run, finished: Finished, settings: AddSettings) -> RunResult:
     replayed = {} if pairs.replay is None else {one: pairs.replay.counts.total(language=one) for one in pairs.replay.languages}
     details = {
         "store": str(pairs.store.folder),
-        "leak_scan": scan_of(pairs.store.manifest),
+        "leak_scan": leak_scan_of(pairs.store.manifest),
         "student": {"growth": asdict(growth)} if growth else {},
         "pairs": pair_counts(pairs.new) | {"touched_held_out": pairs.left_out, "replayed": replayed},
         "added_to": str(finished.folder),

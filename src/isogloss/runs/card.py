@@ -6,7 +6,7 @@ from typing import Any
 from isogloss import recipes
 from isogloss.config import Recipe
 from isogloss.config.sections import TEACHER_LOSSES
-from isogloss.corpora.store import leaks_in_words, scan_of
+from isogloss.corpora.store import leak_scan_of, leaks_in_words
 from isogloss.evaluation.sts_dev import SPEARMAN
 from isogloss.models.saving import set_matryoshka_dimensions
 from isogloss.models.student import Student
@@ -36,7 +36,7 @@ def card_info(
         regressions=result.details.get("regressions", []),
         retrieval=result.retrieval,
         corpora=training.get("corpora", {}),
-        leak_scan=leaks_in_words(scan_of(training)) if "leak_scan" in training else "",
+        leak_scan=leaks_in_words(leak_scan_of(training)) if "leak_scan" in training else "",
         examples=() if pairs is None else example_sentences(pairs),
         recipe=recipes.dump(recipe, comments=False, defaults=False),
     )

@@ -28,11 +28,11 @@ from isogloss.models.vector_cache import refuse_unwritable
 from isogloss.models.vocabulary.coverage import UNSPACED
 from isogloss.runs.clean import size_of
 from isogloss.runs.gathering import gather_pairs
-from isogloss.runs.models import open_models, text_blocks
+from isogloss.runs.models import open_models, training_text_blocks
 from isogloss.runs.record import memory_gib, processor_name, versions
 from isogloss.runs.run import vector_folder
 from isogloss.runs.stages.data import StageData
-from isogloss.runs.trackers import refuse_missing
+from isogloss.runs.trackers import refuse_missing_trackers
 from isogloss.storage import cache_folder
 from isogloss.training.batches import PairRows, Schedule
 from isogloss.training.engines.choose import ignored_settings, refuse_misfits
@@ -89,7 +89,7 @@ def examine_recipe(recipe: Recipe) -> list[Finding]:
     """Everything about a recipe that can be known before training: data, models, how they fit, each language."""
     findings = [_disk(Path(recipe.output.folder)), *([_cache(vector_folder(recipe))] if recipe.teacher.model else [])]
     try:
-        refuse_missing(recipe.training.trackers)
+        refuse_missing_trackers(recipe.training.trackers)
     except IsoglossError as error:
         findings.append(Finding("trackers", "bad", error.message, error.hint))
     bitext, about = None, "pairs"
@@ -222,7 +222,7 @@ def _student(student: Student, recipe: Recipe, wanted: int | None) -> Finding:
 def _languages(student: Student, bitext: Bitext, recipe: Recipe) -> list[Finding]:
     """For each language the number of pairs, and how the student's vocabulary splits its text."""
     texts: dict[str, list[str]] = {language: [] for language in (*map(canonical, recipe.languages), *bitext.languages)}
-    for language, some in text_blocks(bitext):
+    for language, some in training_text_blocks(bitext):
         sample = texts.setdefault(language, [])
         sample += some[: SAMPLE - len(sample)]
     pairs = Counter(zip(bitext.column("language"), bitext.column("split"), strict=True))

@@ -23,7 +23,7 @@ IN_WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GateVerdict:
     """Scores of the old languages before and after, as shares of 1, and the maximum loss in points (None: no limit)."""
 
     measure: str
@@ -55,7 +55,7 @@ class Verdict:
         return {"measure": self.measure, "most": self.most, "lost": losses, "refused": bool(self.over)}
 
 
-def judge(before: Report, after: Report, languages: Iterable[str], settings: AddSettings) -> Verdict:
+def judge(before: Report, after: Report, languages: Iterable[str], settings: AddSettings) -> GateVerdict:
     """Compare two reports by `gate_on`, or by `to_source` if the student cannot be compared with the teacher."""
     scores = [{score.language: score for score in report.scores} for report in (before, after)]
     known = [language for language in languages if language in scores[0]]
@@ -63,4 +63,4 @@ def judge(before: Report, after: Report, languages: Iterable[str], settings: Add
     if any(getattr(one[language], measure) is None for one in scores for language in known):
         measure = "to_source"
     had, has = ({language: float(getattr(one[language], measure)) for language in known} for one in scores)
-    return Verdict(measure, settings.gate if settings.gate < NO_LIMIT else None, had, has)
+    return GateVerdict(measure, settings.gate if settings.gate < NO_LIMIT else None, had, has)

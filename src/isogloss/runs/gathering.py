@@ -21,7 +21,7 @@ from isogloss.corpora.preparation.workers import cpu_count
 from isogloss.corpora.prepare import Prepared, PrepareOptions, prepare_store, refuse_other_folder
 from isogloss.corpora.reading.compression import looks_packed
 from isogloss.corpora.reading.languages import canonical
-from isogloss.corpora.reading.readers import read_source_text, refuse_missing
+from isogloss.corpora.reading.readers import read_source_text, refuse_missing_languages
 from isogloss.corpora.reading.sources import STANDARD_INPUT, Source, find_sources
 from isogloss.corpora.store import Store, is_store, open_store
 from isogloss.errors import DataError, RecipeError
@@ -75,7 +75,7 @@ def _as_it_is(recipe: Recipe, on_progress: OnProgress) -> Store | None:
     if len(settings.files) != 1 or settings.corpora or settings.source_text or not is_store(Path(settings.files[0])):
         return None
     store = open_store(settings.files[0])
-    refuse_missing(tuple(map(canonical, recipe.languages)), store.languages)
+    refuse_missing_languages(tuple(map(canonical, recipe.languages)), store.languages)
     if recipe.cleaning != CleaningSettings() or recipe.leaks != LeakSettings():
         logger.warning("%s is a prepared store and is taken as it is: [cleaning] and [leaks] do not apply to it", store.folder)
     on_progress(Step("pairs", len(store), len(store), "pairs", "a prepared store, taken as it is"))

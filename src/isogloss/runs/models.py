@@ -14,8 +14,8 @@ from isogloss.errors import RecipeError
 from isogloss.models.bilstm import EncoderSizes, bilstm_student
 from isogloss.models.encoder import Encoder, SentenceEncoder
 from isogloss.models.encoders.open import open_encoder
-from isogloss.models.layer_dropping import drop_layers
 from isogloss.models.loading import choose_device, open_model
+from isogloss.models.shrinking.layer_dropping import drop_layers
 from isogloss.models.static import StaticStudent, static_student
 from isogloss.models.student import Student
 from isogloss.models.teacher_body import with_vocabulary
@@ -107,7 +107,7 @@ def _survey(
     if pairs is None:
         seen = Survey(text_tokenizer.tokenizer)
     elif work is None or not pairs.pair_counts().total(split=TRAIN):
-        seen = survey(text_tokenizer.tokenizer, text_blocks(pairs))
+        seen = survey(text_tokenizer.tokenizer, training_text_blocks(pairs))
     else:
         with Distributed.here().main_process_first():
             seen = PairDataset.build(pairs, text_tokenizer, work, on_progress).survey(text_tokenizer)
@@ -215,13 +215,13 @@ def _vocabulary(recipe: Recipe, pairs: PairSource, work: Path | None, on_progres
 def _first_of_each_language(pairs: PairSource, most: int) -> Iterator[Sequence[str]]:
     """Training text in blocks, at most `most` sentences of each language."""
     taken: Counter[str] = Counter()
-    for language, texts in text_blocks(pairs):
+    for language, texts in training_text_blocks(pairs):
         some = texts[: most - taken[language]]
         taken[language] += len(some)
         yield some
 
 
-def text_blocks(pairs: PairSource) -> Iterator[Texts]:
+def training_text_blocks(pairs: PairSource) -> Iterator[Texts]:
     """The training text of pairs in blocks, with the language of each."""
     for block in pairs.in_blocks(TRAIN):
         yield pairs.source_language, block.column("source").unique().to_pylist()

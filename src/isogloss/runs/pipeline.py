@@ -14,7 +14,7 @@ from typing import Any
 from isogloss.amounts import amount
 from isogloss.config import Recipe
 from isogloss.config.stages import TranslateStage
-from isogloss.corpora.store import Store, scan_of, training_data
+from isogloss.corpora.store import Store, leak_scan_of, training_data
 from isogloss.errors import DataError
 from isogloss.evaluation.alignment import AlignmentEvaluator
 from isogloss.evaluation.leak_report import recorded_scan
@@ -79,7 +79,7 @@ def _run(run: Run) -> RunResult:
     session.train_all()
     details = {"student": details, **session.details}
     if store is not None and pairs is not None:
-        details |= {"store": str(store.folder), "leak_scan": scan_of(store.manifest), "pairs": pair_counts(pairs)}
+        details |= {"store": str(store.folder), "leak_scan": leak_scan_of(store.manifest), "pairs": pair_counts(pairs)}
     if data.content:
         details["data"] = data.counts()
     _compare(session, details)

@@ -120,7 +120,7 @@ class _Warnings(logging.Handler):
             self.record.note(warnings=[*warnings, text])
 
 
-class Metrics:
+class MetricsLog:
     """A progress callback that appends the values of a step to `metrics.jsonl` and passes the step on.
 
     A killed run has logged steps after its last checkpoint. They are repeated: at the first of them, their lines are removed.

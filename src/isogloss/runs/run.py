@@ -23,7 +23,7 @@ from isogloss.errors import IsoglossError
 from isogloss.evaluation.compare import Comparison
 from isogloss.evaluation.tasks.retrieval import kept_shares
 from isogloss.progress import OnProgress, silent
-from isogloss.runs.record import RECORD, Metrics, Record, peak_memory_gib
+from isogloss.runs.record import RECORD, MetricsLog, Record, peak_memory_gib
 from isogloss.runs.run_folder import METRICS, MODEL, RESULTS, run_folder
 from isogloss.runs.trackers import Trackers
 from isogloss.storage import WORK, cache_folder, weights_hash, write_json
@@ -111,7 +111,7 @@ class Run:
             torch.set_num_threads(recipe.threads)
         if self.distributed.is_main_process:
             self.record = Record(self.folder / record, {"recipe": as_dict(recipe)})
-            self.on_progress = Metrics(self.folder / record / METRICS, on_progress)
+            self.on_progress = MetricsLog(self.folder / record / METRICS, on_progress)
             if recipe.training.trackers:
                 self.on_progress = self._trackers = Trackers(recipe, self.folder, self.on_progress)
 

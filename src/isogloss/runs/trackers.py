@@ -17,7 +17,7 @@ class Trackers:
         from accelerate import Accelerator
 
         names = list(recipe.training.trackers)
-        refuse_missing(names)
+        refuse_missing_trackers(names)
         self.accelerator = Accelerator(log_with=names, project_dir=str(folder / "trackers"), cpu=recipe.device == "cpu")
         settings = dotted(masked_values(as_dict(recipe)))
         plain = {name: value if isinstance(value, int | float | str) else str(value) for name, value in settings.items()}
@@ -37,7 +37,7 @@ class Trackers:
             tracker.finish()
 
 
-def refuse_missing(names: Sequence[str]) -> None:
+def refuse_missing_trackers(names: Sequence[str]) -> None:
     """Raise if accelerate does not know a tracker, or its package is not installed."""
     if not names:
         return

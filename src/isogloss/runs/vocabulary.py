@@ -16,7 +16,7 @@ from isogloss.models.student import Student
 from isogloss.models.vocabulary.coverage import survey
 from isogloss.models.vocabulary.grow import Growth, needed_pieces, original_rows
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.runs.models import open_student, text_blocks
+from isogloss.runs.models import open_student, training_text_blocks
 from isogloss.types import Bitext, PairSource
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _original(student: Student, recipe: Recipe, teacher: Encoder | None) -> "tup
 
 
 def _texts(pairs: PairSource, languages: set[str]) -> Iterator[tuple[str, Sequence[str]]]:
-    return ((language, texts) for language, texts in text_blocks(pairs) if language in languages)
+    return ((language, texts) for language, texts in training_text_blocks(pairs) if language in languages)
 
 
 def _warn_of_unknown(student: Student, sample: Bitext, languages: set[str]) -> None:

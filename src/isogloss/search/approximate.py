@@ -101,7 +101,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class FoundNeighbors:
     """The neighbors of both sides, and how they were found."""
 
     left: Neighbors
@@ -115,13 +115,13 @@ def search_both_ways(
     k: int,
     settings: SearchSettings | None = None,
     on_progress: OnProgress = silent,
-) -> Found:
+) -> FoundNeighbors:
     """The k nearest neighbors of every sentence on the other side, and how `settings.search` found them."""
     how = settings or SearchSettings()
     refuse_misfits(left, right, k)
     if not len(left) or not len(right):
         account = SearchAccount(kind="exact", why="there is nothing to search")
-        return Found(no_neighbors(len(left)), no_neighbors(len(right)), account)
+        return FoundNeighbors(no_neighbors(len(left)), no_neighbors(len(right)), account)
     from isogloss.search.stripes import resources_for
 
     on = resources_for(left, right, how)
@@ -130,7 +130,7 @@ def search_both_ways(
     on_progress(Step(STAGE, 0, len(left) + len(right), "sentences", f"{plan.kind}: {plan.why}"))
     if plan.kind == "exact":
         account = SearchAccount(kind="exact", why=plan.why)
-        return Found(*both_ways(left, right, k, how, on_progress), account)
+        return FoundNeighbors(*both_ways(left, right, k, how, on_progress), account)
     if plan.kind == "cells":
         from isogloss.search.cells import by_cells as approximately
     else:
@@ -143,7 +143,7 @@ def search_both_ways(
     exact = how.replace(folder=None)
     sides = _completed(left, right, found.left, exact), _completed(right, left, found.right, exact)
     recall, sentences = measure_recall(samples, sides)
-    return Found(*sides, replace(found.account, recall=recall, sampled=sentences))
+    return FoundNeighbors(*sides, replace(found.account, recall=recall, sampled=sentences))
 
 
 def _completed(asking: Vectors, other: Vectors, found: Neighbors, settings: SearchSettings) -> Neighbors:

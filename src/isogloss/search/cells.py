@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from isogloss.search.approximate import SAMPLED, Found, Request, Sample, SearchAccount, target_recall
+from isogloss.search.approximate import SAMPLED, FoundNeighbors, Request, Sample, SearchAccount, target_recall
 from isogloss.search.blockwise import Block, BlockSearch, CandidateList, Direction, comparable, most_listed, padded
 from isogloss.search.neighbors import STAGE, both_ways
 from isogloss.search.plan import PROBE_BYTES
@@ -247,7 +247,7 @@ def _filled_up(ids: Tensor) -> Tensor:
     return torch.cat([ids, ids[-1:].expand(more)]) if more else ids
 
 
-def by_cells(request: Request, samples: tuple[Sample, Sample]) -> Found:
+def by_cells(request: Request, samples: tuple[Sample, Sample]) -> FoundNeighbors:
     """The neighbors of both sides; all pairs are compared if that is as fast."""
     left, right, k, settings = request.left, request.right, request.k, request.settings
     on, plan = request.resources, request.plan
@@ -268,7 +268,7 @@ def by_cells(request: Request, samples: tuple[Sample, Sample]) -> Found:
     if not worth_it:
         why = f"{compared:.0%} of all comparisons would be needed"
         account = SearchAccount(kind="exact", why=why, compared=compared, recall_wanted=settings.recall)
-        return Found(*both_ways(left, right, k, settings, request.on_progress), account)
+        return FoundNeighbors(*both_ways(left, right, k, settings, request.on_progress), account)
     account = SearchAccount(
         kind=plan.kind,
         why=plan.why,
@@ -278,7 +278,7 @@ def by_cells(request: Request, samples: tuple[Sample, Sample]) -> Found:
         compared=compared,
         recall_wanted=settings.recall,
     )
-    return Found(*found, account)
+    return FoundNeighbors(*found, account)
 
 
 def _made(sides: Sides, request: Request, samples: tuple[Sample, Sample], room: int) -> Arrays:

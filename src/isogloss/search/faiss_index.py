@@ -26,7 +26,7 @@ import torch
 from isogloss.checksums import is_usable, sealing
 from isogloss.errors import ModelError, optional_package
 from isogloss.progress import Step
-from isogloss.search.approximate import Found, Request, Sample, SearchAccount, recall_of, target_recall
+from isogloss.search.approximate import FoundNeighbors, Request, Sample, SearchAccount, recall_of, target_recall
 from isogloss.search.blockwise import Search, cosines
 from isogloss.search.neighbors import STAGE
 from isogloss.search.plan import LINKS, REFINED, Plan, index_width
@@ -59,7 +59,7 @@ class Tuned(NamedTuple):
     candidates: int
 
 
-def by_faiss(request: Request, samples: tuple[Sample, Sample]) -> Found:
+def by_faiss(request: Request, samples: tuple[Sample, Sample]) -> FoundNeighbors:
     """The neighbors of both sides."""
     left, right, k, settings = request.left, request.right, request.k, request.settings
     on, plan = request.resources, request.plan
@@ -81,7 +81,7 @@ def by_faiss(request: Request, samples: tuple[Sample, Sample]) -> Found:
     account = SearchAccount(
         kind=plan.kind, why=plan.why, lists=plan.lists, probes=probes, index_bytes=size, recall_wanted=settings.recall
     )
-    return Found(*found, account)
+    return FoundNeighbors(*found, account)
 
 
 class FaissSearch(Search):
@@ -177,7 +177,7 @@ def _kept_index(request: Request, path: Path | None, side: Side, querying: Side)
     if path is not None and is_usable(path):
         return faiss.read_index(str(path))
     plan = request.plan
-    index = build_index(plan, side, querying, request.resources.memory // 8)
+    index = trained_index(plan, side, querying, request.resources.memory // 8)
     length = _longest(side, querying) if plan.kind == "hnsw" else 0.0
     for rows in _blocks(side):
         index.add(as_entries(side, querying, rows, length))
@@ -188,7 +188,7 @@ def _kept_index(request: Request, path: Path | None, side: Side, querying: Side)
     return index
 
 
-def build_index(plan: Plan, side: Side, querying: Side, room: int) -> Any:  # noqa: ANN401
+def trained_index(plan: Plan, side: Side, querying: Side, room: int) -> Any:  # noqa: ANN401
     """An empty, trained index."""
     width = index_width(side.raw.shape[1])
     wanted = min(max(PER_LIST * plan.lists, 2**14), max(room // (8 * width), 256))

@@ -53,7 +53,7 @@ def create_app(service: Service, keys: ApiKeys | None = None) -> ASGIApp:
     app.include_router(health_routes(service))
     app.include_router(page_files.router)
     answer_refusals(app)
-    app.openapi = lambda: described(app, service, keys)  # type: ignore[method-assign]
+    app.openapi = lambda: openapi_document(app, service, keys)  # type: ignore[method-assign]
     return Gate(app, service, keys)
 
 
@@ -117,7 +117,7 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": Error, "description": REASONS[status]} for status in statuses}
 
 
-def described(app: FastAPI, service: Service, keys: ApiKeys) -> dict[str, Any]:
+def openapi_document(app: FastAPI, service: Service, keys: ApiKeys) -> dict[str, Any]:
     """The OpenAPI document, with the limits of this service: the most inputs, the largest token id, sizes of vectors."""
     document: dict[str, Any] = FastAPI.openapi(app)
     schema = limited(EmbeddingsRequest.model_json_schema(), service)

@@ -14,7 +14,7 @@ from typing import Any
 from isogloss.checksums import SUMS, check_sums
 from isogloss.config.exporting import Cpu, ExportSettings, Precision
 from isogloss.errors import IsoglossError, ModelError
-from isogloss.models.loading import refuse_missing
+from isogloss.models.loading import local_model_folder
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.shapes import TEXT, Each, check
 from isogloss.storage import cache_folder, content_hash, file_hash, make_folder, read_json, write_json
@@ -117,7 +117,7 @@ def _in_cache(key: str) -> Path:
 
 def _files_key(model: str) -> str:
     """A hash of a model's files and our version; empty for a name, whose files are not known before it is loaded."""
-    folder = refuse_missing(model)
+    folder = local_model_folder(model)
     if folder is None:
         return ""
     if (folder / SUMS).is_file():  # they were compared with the files just now

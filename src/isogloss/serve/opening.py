@@ -103,13 +103,13 @@ def _onnx(export: Export, name: str) -> Engine:
 def _torch(model: str, name: str, device: str, threads: int = 0) -> Engine:
     import torch
 
-    from isogloss.models.loading import refuse_missing
+    from isogloss.models.loading import local_model_folder
     from isogloss.models.student import AS_STORED, Student
 
     if threads:
         torch.set_num_threads(threads)
     student = Student.from_pretrained(model, None, AS_STORED, device)
-    folder = refuse_missing(model)
+    folder = local_model_folder(model)
     sizes = () if folder is None else matryoshka_sizes(folder)
     prompts = {key: value or "" for key, value in student.model.prompts.items()}
     return TorchEngine(Facts(name, device, "fp32", prompts, student.prompt, sizes), student)
@@ -140,11 +140,11 @@ def _settings(path: Path, shape: Any) -> dict[str, Any]:  # noqa: ANN401 - as `s
         return {}
 
 
-def refuse_missing(model: str) -> None:
+def refuse_missing_model(model: str) -> None:
     """Raise for a folder that does not exist or has no model in it, without loading anything."""
     if model.startswith(ONNX):
         existing_export(model.removeprefix(ONNX), "auto")
         return
     from isogloss.models import loading
 
-    loading.refuse_missing(model)
+    loading.local_model_folder(model)

@@ -56,11 +56,11 @@ def serve(
     settings = settings or ServeSettings()
     for package in ("fastapi", "uvicorn", "prometheus_client"):
         optional_package(package, IsoglossError(MISSING.format(package), hint="pip install 'isogloss[serve]'"))
-    from isogloss.serve.opening import names_of, refuse_missing
+    from isogloss.serve.opening import names_of, refuse_missing_model
 
     names = names_of(models, names)
     for model in models:
-        refuse_missing(model)
+        refuse_missing_model(model)
     keys = read_keys(settings.api_keys)
     _warn_of_open_door(settings, keys)
     with _listening(settings) as listener:

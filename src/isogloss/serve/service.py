@@ -31,7 +31,7 @@ SMALL_ANSWER = 32  # vectors that are written as JSON in the event loop
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedRequest:
     """A request that can be computed."""
 
     request: EmbeddingsRequest
@@ -122,7 +122,7 @@ class Service:
         self.metrics.answered(name, len(job.rows), prepared.tokens, time.perf_counter() - began)
         return answer
 
-    def prepare(self, body: bytes) -> Prepared:
+    def prepare(self, body: bytes) -> PreparedRequest:
         """Parse, check and tokenize a request."""
         request = parse_request(body)
         served = self.model(request.model)
@@ -134,13 +134,13 @@ class Service:
             rows = served.engine.token_ids(texts, request.input_type)
         else:
             _refuse_token_ids(rows, served)
-        prepared = Prepared(request, served, rows)
+        prepared = PreparedRequest(request, served, rows)
         if prepared.tokens > self.settings.queue_tokens:
             reason = f"{prepared.tokens} tokens, at most {self.settings.queue_tokens} are accepted"
             raise Refused(413, f"input: {reason}", "request_too_large", "input")
         return prepared
 
-    def answer(self, prepared: Prepared, vectors: FloatArray) -> bytes:
+    def answer(self, prepared: PreparedRequest, vectors: FloatArray) -> bytes:
         """The response, with vectors as long as asked for."""
         request, served = prepared.request, prepared.served
         if request.dimensions and request.dimensions < vectors.shape[1]:
@@ -149,7 +149,7 @@ class Service:
                 vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
         return embeddings_json(vectors, prepared.tokens, served.engine.facts.name, request.encoding_format)
 
-    async def _computed(self, prepared: Prepared, receive: Receive) -> EmbeddingJob:
+    async def _computed(self, prepared: PreparedRequest, receive: Receive) -> EmbeddingJob:
         """The job with its vectors. If the client goes away, what still waits is not computed."""
         loop = asyncio.get_running_loop()
         done = loop.create_future()

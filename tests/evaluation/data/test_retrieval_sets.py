@@ -10,13 +10,13 @@ import pytest
 
 from isogloss.corpora import questions
 from isogloss.errors import DataError
-from isogloss.evaluation.data.retrieval_sets import Search, open_retrieval_set
+from isogloss.evaluation.data.retrieval_sets import RetrievalSearch, open_retrieval_set
 from made_up_sets import ASKED, STORIES, retrieval_beir, retrieval_columns, retrieval_tables
 
 LAYOUTS = (retrieval_tables, retrieval_columns, retrieval_beir, partial(retrieval_beir, subfolders=True))
 
 
-def answers(search: Search) -> dict[str, list[str]]:
+def answers(search: RetrievalSearch) -> dict[str, list[str]]:
     """Each query's text with the texts of its relevant documents, written out from a search."""
     texts, found = search.documents.texts[0], {}
     for query, relevant in zip(search.queries.texts[0], search.relevance, strict=True):

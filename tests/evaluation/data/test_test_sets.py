@@ -10,9 +10,9 @@ import pytest
 
 from isogloss.errors import DataError
 from isogloss.evaluation.data.files import read_columns
-from isogloss.evaluation.data.known_sets import SETS, TATOEBA, Layout
+from isogloss.evaluation.data.known_sets import SETS, TATOEBA, SetLayout
 from isogloss.evaluation.data.test_sets import Data, open_data
-from isogloss.evaluation.leak_report import Origin
+from isogloss.evaluation.leak_report import SetFile
 from made_up_sets import GERMAN, RUSSIAN, write_sets
 
 
@@ -130,7 +130,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Data:
 def test_the_hub_gives_the_same_values(hub: Data) -> None:
     pairs = hub.rated_pairs("sts2017", "en-es")
     assert pairs.languages == ("es", "en") and pairs.gold.tolist() == [4.5]
-    assert pairs.origin == (Origin("hub:mteb/sts17-crosslingual-sts/es-en/test"),)
+    assert pairs.origin == (SetFile("hub:mteb/sts17-crosslingual-sts/es-en/test"),)
     assert hub.labelled("xnli", "de", "dev").labels == ["neutral"]
     assert hub.translations("tatoeba", "deu").texts == (["Hund"], ["dog"])
     haystack = hub.haystack("bucc", "zh-en", "test")
@@ -156,4 +156,4 @@ def test_files_without_rows_and_with_cells_without_end(tmp_path: Path) -> None:
     (tmp_path / "stsb").mkdir()
     (tmp_path / "stsb" / "x.csv").write_text('"' + "a" * 200_000 + '",b,3\n')
     with pytest.raises(DataError, match=r"x.csv: not CSV \(field larger than field limit"):
-        read_columns(tmp_path / "stsb/x.csv", Layout((), (0, 1, 2), comma=True))
+        read_columns(tmp_path / "stsb/x.csv", SetLayout((), (0, 1, 2), comma=True))

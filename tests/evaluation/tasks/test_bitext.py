@@ -9,7 +9,7 @@ import pytest
 from isogloss.errors import DataError
 from isogloss.evaluation.data.test_sets import Haystack, open_data
 from isogloss.evaluation.space import Space
-from isogloss.evaluation.tasks.bitext import HALVES_NOTE, Splits, halves, mine, mining, open_splits
+from isogloss.evaluation.tasks.bitext import HALVES_NOTE, Splits, halves, mine_haystack, mining, open_splits
 from isogloss.types import FloatArray
 from made_up_sets import write_sets
 
@@ -68,7 +68,7 @@ def mined_by_loops(hay: Haystack, vectors: dict[str, FloatArray], k: int) -> dic
 def test_mined_pairs_are_lasers(seed: int) -> None:
     hay, vectors = haystack(seed, repeated=seed % 2 == 1)
     wanted = mined_by_loops(hay, vectors, 3)
-    mined = mine(hay, space(vectors), 3)
+    mined = mine_haystack(hay, space(vectors), 3)
     scores = {hay.ids[0][row]: score for row, score in zip(mined.left.tolist(), mined.scores.tolist(), strict=True)}
     assert scores == pytest.approx({left: value for (left, _), value in wanted.items()}, rel=1e-4)
     assert int(mined.right_answer.sum()) == len(set(wanted) & set(hay.gold))
@@ -82,7 +82,9 @@ def test_sentences_that_occur_twice_on_either_side_are_not_extracted() -> None:
     vectors = {text: np.eye(5, dtype=np.float32)[place] for text, place in where.items()}
     ids = [f"zh-{n}" for n in range(6)], [f"en-{n}" for n in range(6)]
     gold = [("zh-0", "en-0"), ("zh-1", "en-1"), ("zh-2", "en-5"), ("zh-3", "en-3"), ("zh-5", "en-5")]
-    mined = mine(Haystack("bucc", "zh-en", ("zh", "en"), (left, right), split="test", ids=ids, gold=gold), space(vectors), 2)
+    mined = mine_haystack(
+        Haystack("bucc", "zh-en", ("zh", "en"), (left, right), split="test", ids=ids, gold=gold), space(vectors), 2
+    )
     found = dict(zip(mined.left.tolist(), mined.right_answer.tolist(), strict=True))
     assert found == {0: True, 2: False, 5: True} and len(mined.scores) == 3
     assert mined.wanted.tolist() == [1, 1, 1, 1, 0, 1]

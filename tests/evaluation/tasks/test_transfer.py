@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 
 from isogloss.errors import DataError
 from isogloss.evaluation.data.test_sets import Labelled
-from isogloss.evaluation.leak_report import Origin
+from isogloss.evaluation.leak_report import SetFile
 from isogloss.evaluation.space import Space
 from isogloss.evaluation.tasks.transfer import best_penalty, features_of, fit_probe, transfer
 from isogloss.types import FloatArray, IntArray
@@ -59,7 +59,7 @@ def test_the_penalty_is_chosen_on_left_out_rows() -> None:
 
 def rows(language: str, split: str, count: int, labels: list[str], sides: int = 1) -> Labelled:
     texts = tuple([f"{language} {split} {side} {n}" for n in range(count)] for side in range(sides))
-    origin = (Origin(f"sib/{language}"),)
+    origin = (SetFile(f"sib/{language}"),)
     return Labelled("sib", language, (language,) * sides, texts, origin, split=split, labels=labels)
 
 
@@ -73,7 +73,7 @@ def test_transfer_works_where_spaces_are_aligned() -> None:
     space = Space({text: row for row, text in enumerate(texts)}, np.concatenate([english, german, -swahili]))
     aligned, mirrored = task.measure(space)
     assert aligned.sample.value() > 0.8 > 0.4 > mirrored.sample.value()
-    assert aligned.column == "de" and aligned.origin == (Origin("sib/de"),) and len(aligned.sample) == 60
+    assert aligned.column == "de" and aligned.origin == (SetFile("sib/de"),) and len(aligned.sample) == 60
     odd = transfer("SIB", taught, (rows("de", "test", 60, ["another", *labels[1:60]]),))
     with pytest.raises(DataError, match="row 1: the class 'another' is not in the training rows"):
         odd.measure(space)

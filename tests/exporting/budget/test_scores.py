@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from isogloss.config.exporting import ExportSettings
-from isogloss.exporting.budget.scores import Prefix, Scorer, is_split, sentences_per_second, spread
+from isogloss.exporting.budget.scores import Prefix, Scorer, is_split, sentences_per_second, spread_texts
 from isogloss.exporting.source import ExportSource
 from isogloss.models.encoder import load
 from isogloss.progress import OnProgress, silent
@@ -87,4 +87,4 @@ def test_speed_is_that_of_the_fastest_round_after_the_first() -> None:
 
 def test_spread_takes_first_and_last() -> None:
     texts = [str(number) for number in range(10)]
-    assert spread(texts, 4) == ["0", "3", "6", "9"] and spread(texts, 99) == texts
+    assert spread_texts(texts, 4) == ["0", "3", "6", "9"] and spread_texts(texts, 99) == texts

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from isogloss import IsoglossError
-from isogloss.index.building.documents import Document, batches, read_documents, survey
+from isogloss.index.building.documents import Document, batches, read_documents, survey_documents
 
 EXPECTED = [("1", "eins"), ("b", "Titel zwei"), ("c", "drei")]
 
@@ -44,9 +44,9 @@ def test_lines_have_numbers(tmp_path: Path) -> None:
     assert [tuple(one) for one in read_documents([str(tmp_path / "a.txt")])] == [("1", "eins"), ("2", ""), ("3", "drei\tx")]
     both = [tmp_path / "a.txt", tmp_path / "b.txt"]
     assert [one.id for one in read_documents(both)] == ["a.txt:1", "a.txt:2", "a.txt:3", "b.txt:1"]
-    found = survey(both)
+    found = survey_documents(both)
     assert (found.count, found.skipped) == (3, 1)
-    assert found.hash != survey(both[::-1]).hash != survey(both[:1]).hash
+    assert found.hash != survey_documents(both[::-1]).hash != survey_documents(both[:1]).hash
 
 
 def test_long_cells_of_csv(tmp_path: Path) -> None:
@@ -84,5 +84,5 @@ def test_what_cannot_be_read_is_explained(name: str, content: str | None, said: 
     if content is not None:
         (tmp_path / name).write_text(content)
     with pytest.raises(IsoglossError) as caught:
-        survey([tmp_path / name])
+        survey_documents([tmp_path / name])
     assert said in caught.value.message and caught.value.hint

@@ -14,7 +14,7 @@ from isogloss.evaluation.metrics import unit
 from isogloss.index.checking.certificate import CERTIFICATE, PAGE, IndexCheck
 from isogloss.index.checking.check import check_index
 from isogloss.index.checking.query_sets import Query, QuerySet
-from isogloss.index.checks import PROBES
+from isogloss.index.fit import PROBES
 from isogloss.progress import Step
 from isogloss.runs.pipeline import run
 from isogloss.storage import read_json

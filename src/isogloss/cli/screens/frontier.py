@@ -2,8 +2,8 @@
 
 from isogloss.amounts import listed
 from isogloss.cli.screens.progress import output, percent, plain_table, show_json, tell
-from isogloss.exporting.budget.amounts import in_megabytes
 from isogloss.exporting.budget.frontier import Tried
+from isogloss.exporting.budget.megabytes import in_megabytes
 from isogloss.exporting.budget.result import Budgeted
 
 BEST, ON_FRONTIER = "←", "*"

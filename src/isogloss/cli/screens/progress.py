@@ -52,10 +52,10 @@ class PlainConsole(Console):
 
     def render_str(self, text: str, **options: Any) -> Text:  # noqa: ANN401 - as rich has them
         """Text from a string: rich calls this for every string that it shows."""
-        return super().render_str(clean(text), **options)
+        return super().render_str(safe_text(text), **options)
 
 
-def clean(text: str) -> str:
+def safe_text(text: str) -> str:
     """Text that is safe to print on a terminal."""
     return masked(printable(text, layout=True))
 
@@ -124,10 +124,10 @@ class Bars:
 
     def _bar(self, step: Step, clock: Clock, now: float) -> None:
         if step.stage not in self.tasks:
-            title = clean(TITLES.get(step.stage, step.stage))
+            title = safe_text(TITLES.get(step.stage, step.stage))
             self.tasks[step.stage] = self.progress.add_task(title, total=step.total, state="")
         rate_and_rest = [] if step.finished and step.note else clock.rate_and_rest(now)
-        parts = [f"{step.done:,}/{step.total:,}", *rate_and_rest, clean(step.note)]
+        parts = [f"{step.done:,}/{step.total:,}", *rate_and_rest, safe_text(step.note)]
         state = Text("  ".join(part for part in parts if part))
         state.truncate(max(1, errors.width - TITLE - self.bar - 2), overflow="ellipsis")  # or rich would cut other columns
         self.progress.update(self.tasks[step.stage], completed=step.done, total=step.total, state=state.plain)

@@ -51,7 +51,7 @@ _PLAIN_FOLDERS = {"po", "mo", "lc_messages", "locale", "locales", "", ".", ".."}
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FileEntry:
     """A file, or a file in an archive."""
 
     path: Path
@@ -96,7 +96,7 @@ def is_no_corpus(name: str) -> bool:
     return lower.startswith((".", "__")) or lower.endswith(".origin.json") or lower.startswith(_NOT_CORPORA)
 
 
-def corpus_of(entry: Entry, stem: str, source_language: str, catalog: bool = False) -> str:
+def corpus_of(entry: FileEntry, stem: str, source_language: str, catalog: bool = False) -> str:
     """The name of the corpus: the file's without languages, or its folder's if nothing is left (`tatoeba/en-de.tsv`)."""
     bare = without_pairs(stem, source_language)
     if catalog and (code := _code_at_the_end(bare)):
@@ -112,7 +112,7 @@ def corpus_of(entry: Entry, stem: str, source_language: str, catalog: bool = Fal
     return "corpus"
 
 
-def pair_of(entry: Entry, stem: str, source_language: str) -> tuple[str, bool] | None:
+def pair_of(entry: FileEntry, stem: str, source_language: str) -> tuple[str, bool] | None:
     """The other language and whether the source comes first, by the name of the file, the archive or the folder.
 
     A folder's name must be a pair and nothing else (`talks/en-de/train.parquet`).
@@ -127,7 +127,7 @@ def pair_of(entry: Entry, stem: str, source_language: str) -> tuple[str, bool] |
     return None
 
 
-def catalog_language(entry: Entry, stem: str) -> str:
+def catalog_language(entry: FileEntry, stem: str) -> str:
     """The language of a .po or .mo file by its name (`de.po`, `app.pt_BR.po`) or its folder (`de/LC_MESSAGES/app.mo`)."""
     if code := _code_at_the_end(stem):
         return without_region(code)
@@ -151,10 +151,10 @@ class MosesFiles:
     """Two line-aligned files, the language of the second, and optionally the file with their scores."""
 
     stem: str
-    source: Entry
-    target: Entry
+    source: FileEntry
+    target: FileEntry
     language: str
-    scores: Entry | None = None
+    scores: FileEntry | None = None
 
 
 def half_of(name: str, source_language: str) -> tuple[str, str] | None:
@@ -171,14 +171,14 @@ def half_of(name: str, source_language: str) -> tuple[str, str] | None:
 
 
 def matched(
-    stem: str, code: str, neighbors: Iterable[Entry], source_language: str, target: str, chosen: bool
+    stem: str, code: str, neighbors: Iterable[FileEntry], source_language: str, target: str, chosen: bool
 ) -> list[MosesFiles]:
     """The pairs that the file `stem.code` belongs to; none if there is no other file.
 
     Of files in more than two languages, all are paired with the source; but only one if the user gave the `target` language,
     or has `chosen` that file.
     """
-    found: dict[str, Entry] = {}
+    found: dict[str, FileEntry] = {}
     scores = None
     for entry in neighbors:
         own = half_of(entry.name, source_language)
@@ -195,7 +195,7 @@ def matched(
     return [MosesFiles(stem, found[mine[0]], found[one], canonical(one), scores) for one in others] if mine else []
 
 
-def missing_half(entry: Entry, stem: str, code: str, source_language: str, target: str) -> DataError:
+def missing_half(entry: FileEntry, stem: str, code: str, source_language: str, target: str) -> DataError:
     """The error for Moses text with only one of its two files."""
     pair = pair_in(stem, source_language)
     mine = is_source(code, source_language)

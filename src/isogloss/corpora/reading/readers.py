@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from isogloss.corpora import phrasebook
 from isogloss.corpora.formats.assemble import trimmed
-from isogloss.corpora.reading.filenames import FORMATS, Entry, corpus_of, stem_of
+from isogloss.corpora.reading.filenames import FORMATS, FileEntry, corpus_of, stem_of
 from isogloss.corpora.reading.in_memory import PairData, are_paths, as_bitext
 from isogloss.corpora.reading.languages import canonical
 from isogloss.corpora.reading.lines import text_blocks
@@ -105,7 +105,7 @@ def read_source_text(files: Sequence[str | Path], source_language: str = "en") -
         path, corpus = Path(name), ""
         if str(name) == phrasebook.READER and not path.is_file():
             path, corpus = phrasebook.reader_path(), phrasebook.READER
-        corpus = corpus or corpus_of(Entry(path), stem_of(path.name), source_language)
+        corpus = corpus or corpus_of(FileEntry(path), stem_of(path.name), source_language)
         for block in text_blocks(path):
             text = trimmed(pc.replace_substring(block.text(), "\t", " "))
             text = text.filter(pc.not_equal(text, ""))
@@ -138,7 +138,7 @@ def refuse_several_sources(languages: Collection[str]) -> None:
         raise DataError(f"the files have different source languages: {found}", hint="a run has one source language")
 
 
-def refuse_missing(wanted: Iterable[str], found: Iterable[str]) -> None:
+def refuse_missing_languages(wanted: Iterable[str], found: Iterable[str]) -> None:
     """Raise an error that names the wanted languages without pairs, if there are any."""
     if absent := sorted(set(wanted) - set(found)):
         have = ", ".join(sorted(set(found)))
@@ -150,7 +150,7 @@ def refuse_missing(wanted: Iterable[str], found: Iterable[str]) -> None:
 
 def _only(bitext: Bitext, languages: Sequence[str]) -> Bitext:
     wanted = {canonical(one) for one in languages} | set(languages)
-    refuse_missing([one for one in languages if not {one, canonical(one)} & set(bitext.languages)], bitext.languages)
+    refuse_missing_languages([one for one in languages if not {one, canonical(one)} & set(bitext.languages)], bitext.languages)
     return bitext.keep(pc.is_in(bitext.table["language"], value_set=pa.array(sorted(wanted))))
 
 

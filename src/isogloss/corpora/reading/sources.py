@@ -14,7 +14,7 @@ from isogloss.corpora.reading.compression import STANDARD_INPUT as STANDARD_INPU
 from isogloss.corpora.reading.compression import ByteStream, is_archive, members, open_stream, unpacked_name, unreadable
 from isogloss.corpora.reading.filenames import (
     FORMATS,
-    Entry,
+    FileEntry,
     MosesFiles,
     catalog_language,
     corpus_of,
@@ -142,9 +142,9 @@ class _Search:
             return [self._standard_input()]
         kind = _exists(Path(name)) if name else ""
         if name == phrasebook.NAME and kind != "file":
-            return [replace(self._source(Entry(phrasebook.path()), "tsv"), corpus=phrasebook.NAME, language="")]
+            return [replace(self._source(FileEntry(phrasebook.path()), "tsv"), corpus=phrasebook.NAME, language="")]
         if kind == "file":
-            return self._file(Entry(Path(name)))
+            return self._file(FileEntry(Path(name)))
         if kind == "folder":
             return self._folder(Path(name))
         if glob.has_magic(name):
@@ -170,7 +170,7 @@ class _Search:
         paths = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]
         if not paths:
             raise DataError(f"{pattern}: no file matches", hint=_MISSING_HINT)
-        files = [Entry(path) for path in paths if _exists(path) == "file"]
+        files = [FileEntry(path) for path in paths if _exists(path) == "file"]
         found = self._among(files, pattern, chosen=self.format is not None)
         if "**" not in pattern:  # otherwise the files of folders have matched, too
             found += [source for path in paths if _exists(path) == "folder" for source in self._folder(path)]
@@ -185,12 +185,12 @@ class _Search:
             return [Source(path=folder, format=STORE, corpus=folder.name, source_language=self.source_language)]
         paths = list(_walk(folder))
         found = [store for path in paths if path.is_dir() for store in self._folder(path)]
-        found += self._among([Entry(path) for path in paths if not path.is_dir()], str(folder), chosen=False)
+        found += self._among([FileEntry(path) for path in paths if not path.is_dir()], str(folder), chosen=False)
         if not found:
             raise DataError(f"{folder}: is a folder without a file that can be read as pairs", hint=_NOTHING_HINT)
         return found
 
-    def _file(self, entry: Entry) -> list[Source]:
+    def _file(self, entry: FileEntry) -> list[Source]:
         """A file that the user named; it must be readable."""
         if is_archive(entry.name):
             if found := self._archive(entry.path):
@@ -209,17 +209,17 @@ class _Search:
 
         OPUS has `en-jp` inside of `en-ja`, and `zh_cn` inside of `zh`.
         """
-        found = self._among([Entry(path, name) for name in members(path)], str(path), chosen=False)
+        found = self._among([FileEntry(path, name) for name in members(path)], str(path), chosen=False)
         outer = pair_in(stem_of(path.name), self.source_language)
         if outer and len({source.language for source in found}) == 1 and found[0].language:
             return [replace(source, language=outer[0]) for source in found]
         return found
 
-    def _among(self, entries: Sequence[Entry], place: str, chosen: bool) -> list[Source]:
+    def _among(self, entries: Sequence[FileEntry], place: str, chosen: bool) -> list[Source]:
         """The corpora among many files; the others are counted. `chosen` reads unknown names in the user's format."""
         found: list[Source] = []
-        skipped: list[Entry] = []
-        beside: dict[tuple[Path, str, str], list[Entry]] = {}
+        skipped: list[FileEntry] = []
+        beside: dict[tuple[Path, str, str], list[FileEntry]] = {}
         for entry in entries:
             beside.setdefault(_family(entry), []).append(entry)
         paired: set[tuple[Path, str, str]] = set()
@@ -239,7 +239,7 @@ class _Search:
             logger.log(logging.WARNING if missed else logging.INFO, message, place, amount(len(skipped), "file"), names)
         return found
 
-    def _one_of(self, entry: Entry, neighbors: Iterable[Entry], chosen: bool) -> list[Source]:
+    def _one_of(self, entry: FileEntry, neighbors: Iterable[FileEntry], chosen: bool) -> list[Source]:
         if is_archive(entry.name):
             return [] if entry.member else self._archive(entry.path)
         kind = format_of(entry.name)
@@ -254,7 +254,7 @@ class _Search:
         source = self._source(entry, kind)
         return [source] if self._is_corpus(source) else []
 
-    def _half(self, entry: Entry, half: tuple[str, str], neighbors: Iterable[Entry], chosen: bool) -> list[Source]:
+    def _half(self, entry: FileEntry, half: tuple[str, str], neighbors: Iterable[FileEntry], chosen: bool) -> list[Source]:
         """The pairs that one Moses file belongs to. A chosen one, or one with a pair in its name, must have another file."""
         pair = pair_in(half[0], self.source_language)
         self._agreed(pair[0] if pair else "", entry)
@@ -271,7 +271,7 @@ class _Search:
 
         return names_its_languages(source)
 
-    def _source(self, entry: Entry, kind: str) -> Source:
+    def _source(self, entry: FileEntry, kind: str) -> Source:
         """A source of one file."""
         stem = stem_of(entry.name)
         catalog = FORMATS[kind].catalog
@@ -317,7 +317,7 @@ class _Search:
         )
         return self._with_origin(source)
 
-    def _agreed(self, named: str, entry: Entry) -> str:
+    def _agreed(self, named: str, entry: FileEntry) -> str:
         """The target language of the user or of the file name, which must agree."""
         if named and self.target and not same_language(named, self.target):
             raise DataError(
@@ -335,19 +335,19 @@ class _Search:
         return replace(source, dictionary=source.dictionary or listed or FORMATS[source.format].dictionary)
 
 
-def _family(entry: Entry) -> tuple[Path, str, str]:
+def _family(entry: FileEntry) -> tuple[Path, str, str]:
     """The folder and the name up to its last part: the same for both files of Moses text."""
     return *entry.folder, unpacked_name(entry.name)[0].rpartition(".")[0]
 
 
-def _neighbors(entry: Entry) -> list[Entry]:
+def _neighbors(entry: FileEntry) -> list[FileEntry]:
     try:
-        return [Entry(path) for path in sorted(entry.path.parent.iterdir()) if path.is_file()]
+        return [FileEntry(path) for path in sorted(entry.path.parent.iterdir()) if path.is_file()]
     except OSError:  # a file may be readable in a folder that is not
         return [entry]
 
 
-def _is_hidden(entry: Entry) -> bool:
+def _is_hidden(entry: FileEntry) -> bool:
     inner = entry.member.split("/") if entry.member else [entry.path.name]
     return any(is_no_corpus(part) for part in inner[:-1] if part.startswith((".", "__"))) or is_no_corpus(inner[-1])
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from isogloss.amounts import amount
 from isogloss.corpora.reading.compression import SUFFIXES, open_stream
 from isogloss.errors import DataError
-from isogloss.evaluation.data.known_sets import KnownSet, Layout
-from isogloss.evaluation.leak_report import Origin
+from isogloss.evaluation.data.known_sets import KnownSet, SetLayout
+from isogloss.evaluation.leak_report import SetFile
 
 PIECE = 2**20
 
@@ -19,7 +19,7 @@ class Columns:
     """Columns of text, and the file that they are from."""
 
     columns: tuple[list[str], ...]
-    origin: Origin
+    origin: SetFile
 
 
 class Folder:
@@ -39,11 +39,11 @@ class Folder:
                 name = pattern.format(a=left, b=right, split=split, part=part, code=known.codes.get(left, left))
                 for path in (self.folder / f"{name}{suffix}" for suffix in ("", *SUFFIXES)):
                     if path.is_file():
-                        return Columns(read_columns(path, layout), Origin(f"{path.parent.name}/{path.name}", path))
+                        return Columns(read_columns(path, layout), SetFile(f"{path.parent.name}/{path.name}", path))
         return None
 
 
-def read_columns(path: Path, layout: Layout) -> tuple[list[str], ...]:
+def read_columns(path: Path, layout: SetLayout) -> tuple[list[str], ...]:
     """The columns of a file that a layout names."""
     lines = _lines(path)
     first = 1 if layout.header else 0

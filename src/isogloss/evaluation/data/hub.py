@@ -9,7 +9,7 @@ from typing import Any
 from isogloss.errors import DataError, optional_package
 from isogloss.evaluation.data.files import Columns
 from isogloss.evaluation.data.known_sets import HubPlace, KnownSet
-from isogloss.evaluation.leak_report import Origin
+from isogloss.evaluation.leak_report import SetFile
 
 HUB = "hub"
 SPLITS = {"dev": "validation"}  # the hub's names, where they differ
@@ -39,7 +39,7 @@ class Hub:
         for configuration in configurations:
             try:
                 found = self._datasets.load_dataset(place.repository, configuration or None, split=split)
-                return Columns(_columns(found, place), Origin(f"{HUB}:{place.repository}/{configuration}/{split}"))
+                return Columns(_columns(found, place), SetFile(f"{HUB}:{place.repository}/{configuration}/{split}"))
             except Exception as error:  # noqa: BLE001 - many classes, all meaning: not available
                 problem = error
         reason = str(problem).strip().split("\n")[0][:160]

@@ -36,7 +36,7 @@ _SIB_CODES = dict(zip(SIB, _SIB.split(), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class SetLayout:
     """Where the file of a set is in the data folder, and which of its columns are used, in which order.
 
     The first of `paths` that exists is read; `{a}`, `{b}` (languages), `{split}`, `{part}` and `{code}` (the language in the
@@ -69,10 +69,10 @@ class KnownSet:
 
     name: str
     subsets: tuple[str, ...]
-    folder: Layout
+    folder: SetLayout
     hub: HubPlace | None
     fetch: str = FROM_HUB
-    gold: Layout | None = None  # gold pairs, if they have their own file
+    gold: SetLayout | None = None  # gold pairs, if they have their own file
     alone: bool = False  # subsets are languages, not pairs of them
     either_order: bool = False  # STS.en-ar and STS.ar-en are the same set
     unit: str = ""  # subsets with the same pairs in several languages are resampled together
@@ -83,21 +83,21 @@ _ALL = (
     KnownSet(
         "sts2017",
         (*STS_SAME, *STS_ACROSS),
-        Layout(("sts2017/STS.{a}-{b}.txt", "STS2017-extended/STS.{a}-{b}.txt"), (0, 1, 2)),
+        SetLayout(("sts2017/STS.{a}-{b}.txt", "STS2017-extended/STS.{a}-{b}.txt"), (0, 1, 2)),
         HubPlace("mteb/sts17-crosslingual-sts", ("{a}-{b}", "{b}-{a}"), ("sentence1", "sentence2", "score")),
         either_order=True,
     ),
     KnownSet(
         "stsb",
         ("en-en",),
-        Layout(("stsb/sts-{split}.csv", "stsbenchmark/sts-{split}.csv"), (5, 6, 4)),
+        SetLayout(("stsb/sts-{split}.csv", "stsbenchmark/sts-{split}.csv"), (5, 6, 4)),
         HubPlace("mteb/stsbenchmark-sts", ("",), ("sentence1", "sentence2", "score")),
         unit="stsb test",
     ),
     KnownSet(
         "stsb-multi",
         STSB_MULTI,
-        Layout(("stsb_multi_mt/stsb-{a}-{split}.csv",), (0, 1, 2), comma=True),
+        SetLayout(("stsb_multi_mt/stsb-{a}-{split}.csv",), (0, 1, 2), comma=True),
         HubPlace("PhilipMay/stsb_multi_mt", ("{a}",), ("sentence1", "sentence2", "similarity_score")),
         alone=True,
         unit="stsb test",
@@ -105,7 +105,7 @@ _ALL = (
     KnownSet(
         "mstsb",
         MSTSB,
-        Layout(("mstsb_test/stsb-{a}-{split}.tsv",), (0, 1, 2)),
+        SetLayout(("mstsb_test/stsb-{a}-{split}.tsv",), (0, 1, 2)),
         None,
         alone=True,
         fetch="git clone https://github.com/Huertas97/Multilingual-STSB, and put its test files in DATA/mstsb_test",
@@ -113,7 +113,7 @@ _ALL = (
     KnownSet(
         "stsb-cross",
         STSB_ACROSS,
-        Layout(("stsb_xling/STS.{a}-{b}.txt",), (0, 1, 2)),
+        SetLayout(("stsb_xling/STS.{a}-{b}.txt",), (0, 1, 2)),
         None,
         unit="stsb test",
         fetch="put STS.en-xx.txt in DATA/stsb_xling: sentence 1 of STSb test, sentence 2 of its translation, the gold score",
@@ -121,7 +121,7 @@ _ALL = (
     KnownSet(
         "korsts",
         ("ko-ko",),
-        Layout(("kor_nlu/KorSTS_sts-{split}.tsv", "KorSTS/sts-{split}.tsv"), (5, 6, 4), header=True),
+        SetLayout(("kor_nlu/KorSTS_sts-{split}.tsv", "KorSTS/sts-{split}.tsv"), (5, 6, 4), header=True),
         HubPlace("dkoterwa/kor-sts", ("",), ("sentence1", "sentence2", "score")),
         fetch=f"git clone https://github.com/kakaobrain/kor-nlu-datasets, and put its folder KorSTS in DATA; or {FROM_HUB}",
         unit="korsts test",
@@ -129,7 +129,7 @@ _ALL = (
     KnownSet(
         "tatoeba",
         TATOEBA,
-        Layout(
+        SetLayout(
             ("tatoeba_laser_v1/tatoeba.{a}-eng.{b}", "tatoeba/v1/tatoeba.{a}-eng.{b}", "data/tatoeba/v1/tatoeba.{a}-eng.{b}")
         ),
         HubPlace("mteb/tatoeba-bitext-mining", ("{a}-eng",), ("sentence1", "sentence2")),
@@ -138,36 +138,36 @@ _ALL = (
     KnownSet(
         "bucc",
         BUCC,
-        Layout(("bucc2018_{a}-{b}/{a}-{b}.{split}.{part}", "bucc2018/{a}-{b}/{a}-{b}.{split}.{part}"), (0, 1)),
+        SetLayout(("bucc2018_{a}-{b}/{a}-{b}.{split}.{part}", "bucc2018/{a}-{b}/{a}-{b}.{split}.{part}"), (0, 1)),
         HubPlace("mteb/bucc-bitext-mining", ("{a}-{b}",), ("sentence1", "sentence2", "gold"), nested=True),
         fetch="curl -LO https://comparable.lisn.upsaclay.fr/bucc2018/bucc2018-XX-en.training-gold.tar.bz2 "
         f"(XX: de, fr, ru, zh) and unpack it in DATA; or {FROM_HUB}",
-        gold=Layout(("bucc2018_{a}-{b}/{a}-{b}.{split}.gold", "bucc2018/{a}-{b}/{a}-{b}.{split}.gold"), (0, 1)),
+        gold=SetLayout(("bucc2018_{a}-{b}/{a}-{b}.{split}.gold", "bucc2018/{a}-{b}/{a}-{b}.{split}.gold"), (0, 1)),
     ),
     KnownSet(
         "mining-news",
         ("de-en", "fr-en"),
-        Layout(("mining_news/{a}-{b}/{a}-{b}.{part}",), (0, 1)),
+        SetLayout(("mining_news/{a}-{b}/{a}-{b}.{part}",), (0, 1)),
         None,
         fetch="put XX-en.XX, XX-en.en (id, sentence) and XX-en.gold (id, id) in DATA/mining_news/XX-en",
-        gold=Layout(("mining_news/{a}-{b}/{a}-{b}.gold",), (0, 1)),
+        gold=SetLayout(("mining_news/{a}-{b}/{a}-{b}.gold",), (0, 1)),
     ),
     KnownSet(
         "xnli",
         XNLI,
-        Layout(("xnli/{split}-{a}.tsv",), (0, 1, 2)),
+        SetLayout(("xnli/{split}-{a}.tsv",), (0, 1, 2)),
         HubPlace("facebook/xnli", ("{a}",), ("premise", "hypothesis", "label")),
     ),
     KnownSet(
         "pawsx",
         PAWSX,
-        Layout(("pawsx/{split}-{a}.tsv",), (0, 1, 2)),
+        SetLayout(("pawsx/{split}-{a}.tsv",), (0, 1, 2)),
         HubPlace("google-research-datasets/paws-x", ("{a}",), ("sentence1", "sentence2", "label")),
     ),
     KnownSet(
         "sib",
         SIB,
-        Layout(("sib200/{code}/{split}.tsv", "sib200/data/annotated/{code}/{split}.tsv"), (2, 1), header=True),
+        SetLayout(("sib200/{code}/{split}.tsv", "sib200/data/annotated/{code}/{split}.tsv"), (2, 1), header=True),
         HubPlace("Davlan/sib200", ("{a}",), ("text", "category")),
         codes=_SIB_CODES,
     ),

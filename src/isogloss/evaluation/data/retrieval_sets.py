@@ -29,7 +29,7 @@ from isogloss.corpora.reading.lines import numbered_lines
 from isogloss.corpora.reading.tables import read_table
 from isogloss.errors import DataError
 from isogloss.evaluation.data.test_sets import EvaluationSet
-from isogloss.evaluation.leak_report import Origin
+from isogloss.evaluation.leak_report import SetFile
 from isogloss.shapes import COUNT, NOTHING, TEXT, Misfit, check, parse_json
 
 ENGLISH = "en"
@@ -53,7 +53,7 @@ class NamedTexts(EvaluationSet):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Search:
+class RetrievalSearch:
     """Queries, the documents they are searched in, and for each query the rows of the relevant ones with their grades."""
 
     queries: NamedTexts
@@ -78,13 +78,13 @@ class RetrievalSet:
             return ENGLISH
         return next(iter(self.documents)) if len(self.documents) == 1 else ""
 
-    def across(self) -> list[Search]:
+    def across(self) -> list[RetrievalSearch]:
         """Queries in each language, searched in the documents in `index_language`; those in this language come last."""
         index = self.index_language
         languages = sorted((one for one in self.queries if one not in self.apart or one == index), key=index.__eq__)
         return [self._search(one, index) for one in languages] if index else []
 
-    def within(self) -> list[Search]:
+    def within(self) -> list[RetrievalSearch]:
         """Queries in each language, searched in documents in the same language; without `index_language`."""
         return [self._search(one, one) for one in self.queries if one in self.documents and one != self.index_language]
 
@@ -97,7 +97,7 @@ class RetrievalSet:
         kept = {one: own for one, own in self.queries.items() if one == self.index_language or without_region(one) in wanted}
         return replace(self, queries=kept)
 
-    def _search(self, language: str, index: str) -> Search:
+    def _search(self, language: str, index: str) -> RetrievalSearch:
         queries, documents, qrels = self.queries[language], self.documents[index], self.qrels[language]
         row_of = {name: row for row, name in enumerate(documents.ids)}
         for query in queries.ids:
@@ -108,7 +108,7 @@ class RetrievalSet:
                     hint=TOGETHER,
                 )
         relevance = [{row_of[name]: grade for name, grade in qrels[query].items()} for query in queries.ids]
-        return Search(queries, documents, relevance)
+        return RetrievalSearch(queries, documents, relevance)
 
 
 def open_retrieval_set(place: str, name: str = "") -> RetrievalSet:
@@ -253,7 +253,7 @@ def _named(path: Path, name: str, language: str, rows: Iterable[tuple[int, str, 
         texts[key] = text.strip()
     if not texts:
         raise DataError(f"{path}: the file is empty", hint=LAYOUTS)
-    origin = (Origin(f"{path.parent.name}/{path.name}", path),)
+    origin = (SetFile(f"{path.parent.name}/{path.name}", path),)
     return NamedTexts(name, language, (language,), (list(texts.values()),), origin, ids=list(texts))
 
 

@@ -17,7 +17,7 @@ from isogloss.errors import DataError
 from isogloss.evaluation.data.files import Columns, Folder
 from isogloss.evaluation.data.hub import HUB, Hub
 from isogloss.evaluation.data.known_sets import SETS, KnownSet
-from isogloss.evaluation.leak_report import Origin
+from isogloss.evaluation.leak_report import SetFile
 from isogloss.evaluation.metrics import Doubles
 
 UNTRANSLATED = ("", "NS")  # sentences of PAWS-X that were not translated
@@ -32,7 +32,7 @@ class EvaluationSet:
     subset: str
     languages: tuple[str, ...]
     texts: tuple[list[str], ...]
-    origin: tuple[Origin, ...] = ()
+    origin: tuple[SetFile, ...] = ()
 
     def columns(self) -> Iterator[tuple[str, list[str]]]:
         """Each column with its language."""
@@ -143,7 +143,7 @@ def open_data(named: str = "", environment: Mapping[str, str] | None = None) -> 
     return Data(Hub() if source == HUB else Folder(Path(source)))
 
 
-def _numbers(scores: list[str], origin: Origin) -> Doubles:
+def _numbers(scores: list[str], origin: SetFile) -> Doubles:
     for number, score in enumerate(scores, 1):
         try:
             float(score)
@@ -162,7 +162,7 @@ def _is_swapped(texts: Sequence[list[str]], languages: tuple[str, str]) -> bool:
     return counts[1] > counts[0] if languages[0] == "en" else counts[0] > counts[1]
 
 
-def _refuse_unknown(gold: Sequence[tuple[str, str]], ids: Sequence[list[str]], origin: Origin) -> None:
+def _refuse_unknown(gold: Sequence[tuple[str, str]], ids: Sequence[list[str]], origin: SetFile) -> None:
     """Raise if a gold pair has a sentence that is missing: it could never be found."""
     known = [set(side) for side in ids]
     for left, right in gold:

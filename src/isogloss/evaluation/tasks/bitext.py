@@ -60,9 +60,9 @@ def mining(table: str, pairs: Sequence[Splits], k: int = K) -> Task:
 
 
 def _f1(table: str, splits: Splits, space: Space, k: int) -> TaskScore:
-    haystack, mined = splits.test, mine(splits.test, space, k)
+    haystack, mined = splits.test, mine_haystack(splits.test, space, k)
     if splits.training is not None:
-        chosen = mine(splits.training, space, k).best_threshold()
+        chosen = mine_haystack(splits.training, space, k).best_threshold()
         thresholds, note = np.full(len(haystack.ids[0]), chosen), ""
     else:
         half = halves(haystack.ids[0])
@@ -104,7 +104,7 @@ class MinedPairs:
         return right.astype(np.int64), np.bincount(self.left[taken], minlength=rows).astype(np.int64), self.wanted
 
 
-def mine(haystack: Haystack, space: Space, k: int = K) -> MinedPairs:
+def mine_haystack(haystack: Haystack, space: Space, k: int = K) -> MinedPairs:
     """Mine a haystack; each sentence is used at most once."""
     times = [Counter(texts) for texts in haystack.texts]
     vectors = [space.of(list(own), code) for own, code in zip(times, haystack.languages, strict=True)]

@@ -20,7 +20,7 @@ from isogloss.amounts import amount
 from isogloss.errors import DataError
 from isogloss.evaluation.bootstrap import Sample, ratio, share
 from isogloss.evaluation.compare import AVERAGE, Comparison, Score, TaskScore
-from isogloss.evaluation.data.retrieval_sets import NamedTexts, RetrievalSet, Search
+from isogloss.evaluation.data.retrieval_sets import NamedTexts, RetrievalSearch, RetrievalSet
 from isogloss.evaluation.metrics import Doubles
 from isogloss.evaluation.ranking_metrics import Relevance, ndcg_at, recall_at, reciprocal_rank_at
 from isogloss.evaluation.space import Space, language_means
@@ -91,7 +91,7 @@ def kept_in_words(shares: Mapping[str, Score]) -> str:
     return f"With queries in other languages, the model keeps {kept} that the teacher has with queries in English."
 
 
-def _teachers_index(data: RetrievalSet, searches: Sequence[Search], space: Space, teacher: Space) -> list[TaskScore]:
+def _teachers_index(data: RetrievalSet, searches: Sequence[RetrievalSearch], space: Space, teacher: Space) -> list[TaskScore]:
     title = _title(data, "teacher's index", searches)
     english = next(one for one in searches if one.queries.language == data.index_language)
     reference = _ranked(english, teacher, teacher)
@@ -112,14 +112,16 @@ def _as_measured(teacher: Space, data: RetrievalSet, space: Space) -> Space:
     return Space(teacher.row_of, teacher.vectors, language_means(teacher, texts))
 
 
-def _ranked(search: Search, queries: Space, documents: Space) -> PerQuery:
+def _ranked(search: RetrievalSearch, queries: Space, documents: Space) -> PerQuery:
     """All metrics of queries embedded by one model, searched in documents embedded by another."""
     (asked,), (indexed,) = queries.columns(search.queries), documents.columns(search.documents)
     found = neighbors(asked, indexed, DEPTH).ids
     return {name: metric(found, search.relevance) for name, metric in METRICS.items()}
 
 
-def _kept(data: RetrievalSet, search: Search, values: PerQuery, english: Search, reference: PerQuery) -> dict[str, Sample]:
+def _kept(
+    data: RetrievalSet, search: RetrievalSearch, values: PerQuery, english: RetrievalSearch, reference: PerQuery
+) -> dict[str, Sample]:
     """The recall of a search divided by the teacher's with the same queries in English."""
     row_of = {name: row for row, name in enumerate(english.queries.ids)}
     rows = [(row, row_of[name]) for row, name in enumerate(search.queries.ids) if name in row_of]
@@ -134,7 +136,12 @@ def _kept(data: RetrievalSet, search: Search, values: PerQuery, english: Search,
 
 
 def _score(
-    title: str, data: RetrievalSet, search: Search, values: PerQuery, kept: dict[str, Sample] | None = None, column: str = ""
+    title: str,
+    data: RetrievalSet,
+    search: RetrievalSearch,
+    values: PerQuery,
+    kept: dict[str, Sample] | None = None,
+    column: str = "",
 ) -> TaskScore:
     language, unit = search.queries.language, _unit(data, search.queries.ids)
     return TaskScore(
@@ -153,7 +160,7 @@ def _unit(data: RetrievalSet, ids: Sequence[str]) -> str:
     return f"{data.name} {content_hash(*ids)[:16]}"
 
 
-def _title(data: RetrievalSet, index: str, searches: Sequence[Search]) -> str:
+def _title(data: RetrievalSet, index: str, searches: Sequence[RetrievalSearch]) -> str:
     """The name of a table, with the number of documents that are searched."""
     counts = {len(one.documents.ids) for one in searches}
     languages = {one.documents.language for one in searches}

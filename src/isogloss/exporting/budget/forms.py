@@ -10,12 +10,12 @@ from isogloss.config.exporting import BudgetSettings, Trim
 from isogloss.errors import RecipeError
 from isogloss.exporting.budget.retraining import ShortModels
 from isogloss.exporting.source import ExportSource
-from isogloss.models.shorter_embeddings import cut_embeddings
+from isogloss.models.shrinking.shorter_embeddings import cut_embeddings
 from isogloss.models.student import Student
 from isogloss.models.vocabulary.coverage import Survey, survey
 from isogloss.models.vocabulary.resize import state_of, with_rows
 from isogloss.models.vocabulary.trim import kept_rows
-from isogloss.runs.models import text_blocks
+from isogloss.runs.models import training_text_blocks
 from isogloss.types import IntArray
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Forms:
 
     @cached_property
     def _survey(self) -> Survey:
-        return survey(self.source.student.tokenizer, text_blocks(self.source.pairs))
+        return survey(self.source.student.tokenizer, training_text_blocks(self.source.pairs))
 
     @cached_property
     def trims(self) -> dict[Trim, int]:

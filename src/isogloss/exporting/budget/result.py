@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isogloss.exporting.budget.amounts import in_megabytes
 from isogloss.exporting.budget.frontier import Scores, Tried, frontier
+from isogloss.exporting.budget.megabytes import in_megabytes
 from isogloss.report.frontier_page import Point, frontier_page, frontier_picture
 from isogloss.storage import write_json, write_text
 

@@ -1,8 +1,9 @@
 """The model with fewer layers, trained again for a moment.
 
-The kept layers are spread evenly (`models.layer_dropping`). What followed the pooling is replaced: a bridge maps the new states
-to the embeddings of the whole model in closed form, then the layers above the first one are distilled from these embeddings on
-the text of the run. A finished one is kept as a model with checksums, an unfinished one continues from its checkpoint.
+The kept layers are spread evenly (`models.shrinking.layer_dropping`). What followed the pooling is replaced: a bridge maps the
+new states to the embeddings of the whole model in closed form, then the layers above the first one are distilled from these
+embeddings on the text of the run. A finished one is kept as a model with checksums, an unfinished one continues from its
+checkpoint.
 """
 
 import logging
@@ -15,7 +16,7 @@ from isogloss.amounts import amount
 from isogloss.config.exporting import BudgetSettings
 from isogloss.errors import ModelError
 from isogloss.exporting.source import ExportSource
-from isogloss.models.layer_dropping import drop_layers, spread
+from isogloss.models.shrinking.layer_dropping import drop_layers, spread_layers
 from isogloss.models.student import Student
 from isogloss.progress import Step
 from isogloss.runs.replay import draw, held_out_text
@@ -58,7 +59,7 @@ class ShortModels:
     def folder(self, layers: int) -> Path:
         """Where the model with this many layers is kept: the name depends on all that it depends on."""
         student = self.source.student
-        kept = spread(layers, int(student.body.config.num_hidden_layers))
+        kept = spread_layers(layers, int(student.body.config.num_hidden_layers))
         named = student.fingerprint, self.pairs.hash, canonical_json(self._settings), str(kept)
         return self.work / f"layers-{layers}-{content_hash(*named)[:16]}"
 

@@ -25,7 +25,7 @@ Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class HalvesMeasured:
     """The scores of one model on both halves, those of each language on the second, and its cosine to the original."""
 
     chosen_by: Scores
@@ -69,7 +69,7 @@ class Scorer:
             evaluator.set_teacher(Prefix(teacher, self.dimension), self.source.on_progress, "teacher, held out")
         return evaluator
 
-    def __call__(self, vectors: FloatArray, original: FloatArray) -> Measured:
+    def __call__(self, vectors: FloatArray, original: FloatArray) -> HalvesMeasured:
         """Scores of the embeddings of the evaluator's texts; `original` has those of the original model."""
         results = self.evaluator.score(vectors)
         halves = [[_scores(result, odd) for result in results] for odd in (0, 1)]
@@ -78,7 +78,7 @@ class Scorer:
         first, second = ([one for one in half if one is not None] for half in halves)
         languages = {result.scores.language: one for result, one in zip(results, second, strict=True)}
         reference = prefix(original, self.dimension) if self.cut else original
-        return Measured(_mean(first), _mean(second), languages, float(cosines(vectors, reference).mean()))
+        return HalvesMeasured(_mean(first), _mean(second), languages, float(cosines(vectors, reference).mean()))
 
 
 def is_split(evaluator: AlignmentEvaluator) -> bool:
@@ -124,6 +124,6 @@ def sentences_per_second(encoder: Encoder, texts: Sequence[str], clock: Clock = 
     return len(texts) / max(min(seconds() for _ in range(ROUNDS)), 1e-9)
 
 
-def spread(texts: Sequence[str], count: int) -> list[str]:
+def spread_texts(texts: Sequence[str], count: int) -> list[str]:
     """`count` of some texts, from the first to the last."""
     return [texts[place] for place in np.unique(np.linspace(0, len(texts) - 1, min(count, len(texts))).astype(int)).tolist()]

@@ -15,14 +15,15 @@ from pathlib import Path
 
 from isogloss.config.exporting import BudgetSettings, Precision
 from isogloss.errors import IsoglossError
-from isogloss.exporting.budget.amounts import in_megabytes, parse_budget
 from isogloss.exporting.budget.forms import Form, Forms
 from isogloss.exporting.budget.frontier import Candidate, Tried, best_within
+from isogloss.exporting.budget.megabytes import in_megabytes, parse_budget
 from isogloss.exporting.budget.result import Budgeted, Original, write_frontier
 from isogloss.exporting.budget.retraining import ShortModels
-from isogloss.exporting.budget.scores import Measured, Scorer, is_split, sentences_per_second, spread
+from isogloss.exporting.budget.scores import HalvesMeasured, Scorer, is_split, sentences_per_second, spread_texts
 from isogloss.exporting.budget.shipping import Graphs, folder_bytes, graphs, ship
 from isogloss.exporting.budget.sizes import Sizes
+from isogloss.exporting.export import default_folder
 from isogloss.exporting.source import ExportSource
 from isogloss.models.encoders.onnx import OnnxEncoder
 from isogloss.models.saving import refuse_other_content
@@ -56,18 +57,11 @@ def export_within_budget(
     allowed = parse_budget(budget)
     settings = settings or BudgetSettings()
     source = ExportSource(model, settings, pairs, teacher, on_progress)
-    folder = Path(out) if out is not None else default_folder(source)
+    folder = Path(out) if out is not None else default_folder(source, "budget")
     refuse_other_content(folder / MODEL)
     with folder_lock(folder, "another isogloss is writing to this folder", "wait for it, or name another --out"):
         remove_stale_files(folder)
-        return Search(source, allowed, settings, folder).run()
-
-
-def default_folder(source: ExportSource) -> Path:
-    """`export/budget` in the run's folder, or beside the model."""
-    from isogloss.exporting.export import default_folder
-
-    return default_folder(source, "budget")
+        return BudgetSearch(source, allowed, settings, folder).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +70,10 @@ class Kept:
 
     size: int
     sentences_per_second: float
-    measured: Measured
+    measured: HalvesMeasured
 
 
-class Search:
+class BudgetSearch:
     """All candidates of one model within one budget."""
 
     def __init__(self, source: ExportSource, budget: int, settings: BudgetSettings, folder: Path) -> None:
@@ -177,7 +171,7 @@ class Search:
         return Original(size, speed, measured.shown, measured.languages)
 
     def _speed_texts(self, scorer: Scorer) -> list[str]:
-        return spread(scorer.evaluator.texts, self.settings.speed_sentences)
+        return spread_texts(scorer.evaluator.texts, self.settings.speed_sentences)
 
     def measured(self, form: Form, wanted: Sequence[Precision]) -> dict[Precision, Kept]:
         """Measure a form in some precisions, or find what an earlier call measured."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from isogloss.checksums import write_sums
 from isogloss.config.exporting import Precision
-from isogloss.exporting.onnx import write_model_files
+from isogloss.exporting.graph_folder import write_model_files
 from isogloss.exporting.onnx_calibration import channel_maxima
 from isogloss.exporting.onnx_graph import load_graph, save_graph, write_graph
 from isogloss.exporting.onnx_precision import has_products, to_fp16, to_int8

@@ -23,8 +23,8 @@ from isogloss.exporting.budget.forms import Form, Forms
 from isogloss.exporting.budget.retraining import AFTER_POOLING
 from isogloss.exporting.budget.shipping import GRAPH, folder_bytes, graphs, ship
 from isogloss.models.bridge import Bridge
-from isogloss.models.layer_dropping import drop_layers
-from isogloss.models.shorter_embeddings import cut_embeddings
+from isogloss.models.shrinking.layer_dropping import drop_layers
+from isogloss.models.shrinking.shorter_embeddings import cut_embeddings
 from isogloss.models.static import StaticStudent
 from isogloss.models.student import Student
 from isogloss.models.vocabulary.resize import set_token_table

@@ -10,9 +10,9 @@ from isogloss.config.indexing import BuildSettings, Existing
 from isogloss.errors import DataError
 from isogloss.index.address import parse_address
 from isogloss.index.build_record import BuildRecord
-from isogloss.index.building.documents import Survey, batches, read_documents, survey
+from isogloss.index.building.documents import DocumentSurvey, batches, read_documents, survey_documents
 from isogloss.index.building.writer import Batch, IndexWriter, open_writer
-from isogloss.index.checks import ModelFacts, model_facts
+from isogloss.index.fit import ModelFacts, model_facts
 from isogloss.index.vector_index import Metric
 from isogloss.models.encoder import Encoder, refuse_broken
 from isogloss.models.encoders.open import open_encoder
@@ -53,7 +53,7 @@ def build_index(
     settings = settings or BuildSettings()
     paths = [documents] if isinstance(documents, str | Path) else list(documents)
     parsed = parse_address(address)
-    known = survey(paths)
+    known = survey_documents(paths)
     with open_writer(parsed, [str(path) for path in paths]) as writer:
         _refuse_what_is_there(writer, parsed.shown, settings.existing)
         encoder = _opened(model, settings.prompt)
@@ -91,7 +91,7 @@ def _refuse_what_is_there(writer: IndexWriter, shown: str, existing: Existing) -
         raise DataError(f"{shown}: exists", hint="--replace it, or --append to it; equal ids are replaced then")
 
 
-def _record(encoder: Encoder, known: Survey, settings: BuildSettings) -> BuildRecord:
+def _record(encoder: Encoder, known: DocumentSurvey, settings: BuildSettings) -> BuildRecord:
     job = content_hash(known.hash, encoder.fingerprint, settings.metric, settings.precision)
     return BuildRecord(encoder.name, encoder.fingerprint, encoder.dimension, settings.metric, settings.precision, job)
 

@@ -43,7 +43,7 @@ class Document(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class DocumentSurvey:
     """What all documents are, without keeping them."""
 
     count: int
@@ -72,7 +72,7 @@ def read_documents(paths: Sequence[str | Path]) -> Iterator[Document]:
             yield Document(name.strip(), text.replace("\0", " ").strip())
 
 
-def survey(paths: Sequence[str | Path]) -> Survey:
+def survey_documents(paths: Sequence[str | Path]) -> DocumentSurvey:
     """Read all documents once: their number and hash. Raises for ids that are missing or not unique."""
     count, skipped, digest, ids = 0, 0, ContentHash(), bytearray()
     for place, document in enumerate(read_documents(paths), 1):
@@ -84,7 +84,7 @@ def survey(paths: Sequence[str | Path]) -> Survey:
     if not count:
         raise DataError(f"{', '.join(map(str, paths))}: there are no documents", hint=HINT)
     _refuse_repeated(ids, paths)
-    return Survey(count, skipped, digest.name())
+    return DocumentSurvey(count, skipped, digest.name())
 
 
 def batches(documents: Iterable[Document], size: int, skip: int) -> Iterator[list[Document]]:

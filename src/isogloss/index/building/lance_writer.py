@@ -7,15 +7,16 @@ from typing import Any
 import pyarrow as pa
 
 from isogloss.index.address import Address
+from isogloss.index.backends.lance_table import connect, record_place
 from isogloss.index.build_record import BuildRecord, read_record, write_record
 from isogloss.index.building.assemble_files import as_table, embedding_type
-from isogloss.index.building.writer import Batch, ClosingWriter
-from isogloss.index.lance_table import connect, record_place
+from isogloss.index.building.writer import Batch
+from isogloss.index.closing import Closing
 from isogloss.index.vector_index import StoredRows
 from isogloss.storage import make_folder
 
 
-class LanceWriter(ClosingWriter):
+class LanceWriter(Closing):
     """A table that is being filled."""
 
     def __init__(self, address: Address, _inputs: Sequence[str] = ()) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 
 from isogloss.errors import DataError
 from isogloss.index.address import Address
+from isogloss.index.backends.postgres_catalog import connect, find_table, sentence_of, split_name
+from isogloss.index.backends.postgres_table import as_text
 from isogloss.index.build_record import BuildRecord, record_in
-from isogloss.index.building.writer import Batch, ClosingWriter
-from isogloss.index.postgres_catalog import connect, find_table, sentence_of, split_name
-from isogloss.index.postgres_table import as_text
+from isogloss.index.building.writer import Batch
+from isogloss.index.closing import Closing
 
 logger = logging.getLogger(__name__)
 OPERATOR_CLASSES = {"cosine": "cosine_ops", "dot": "ip_ops", "l2": "l2_ops"}
@@ -27,7 +28,7 @@ ON CONFLICT (id) DO UPDATE SET text = excluded.text, embedding = excluded.embedd
 """
 
 
-class PostgresWriter(ClosingWriter):
+class PostgresWriter(Closing):
     """A table that is being filled."""
 
     def __init__(self, address: Address, _inputs: Sequence[str] = ()) -> None:

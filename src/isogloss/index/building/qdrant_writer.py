@@ -9,14 +9,15 @@ from dataclasses import replace
 
 from isogloss.errors import DataError
 from isogloss.index.address import Address
+from isogloss.index.backends.qdrant_collection import DISTANCES, MADE_ID, MADE_TEXT, asked, connect, record_of
 from isogloss.index.build_record import BuildRecord
-from isogloss.index.building.writer import Batch, ClosingWriter, pieces
-from isogloss.index.qdrant_collection import DISTANCES, MADE_ID, MADE_TEXT, asked, connect, record_of
+from isogloss.index.building.writer import Batch, pieces
+from isogloss.index.closing import Closing
 
 SPACE = uuid.UUID("6f1a2c52-1d5d-5b5e-9d55-2a6f1b6d8c11")  # of the points' UUIDs
 
 
-class QdrantWriter(ClosingWriter):
+class QdrantWriter(Closing):
     """A collection that is being filled."""
 
     def __init__(self, address: Address, _inputs: Sequence[str] = ()) -> None:

@@ -6,16 +6,17 @@ from typing import Any
 
 from isogloss.errors import DataError
 from isogloss.index.address import Address
+from isogloss.index.backends.search_server import mappings_in
+from isogloss.index.backends.search_server_http import SearchServer
 from isogloss.index.build_record import KEY, BuildRecord, record_in
-from isogloss.index.building.writer import Batch, ClosingWriter, pieces
-from isogloss.index.search_server import mappings_in
-from isogloss.index.search_server_http import SearchServer
+from isogloss.index.building.writer import Batch, pieces
+from isogloss.index.closing import Closing
 
 SPACE_TYPES = {"cosine": "cosinesimil", "dot": "innerproduct", "l2": "l2"}
 SIMILARITIES = {"cosine": "cosine", "dot": "max_inner_product", "l2": "l2_norm"}
 
 
-class SearchServerWriter(ClosingWriter):
+class SearchServerWriter(Closing):
     """An index that is being filled."""
 
     def __init__(self, address: Address, _inputs: Sequence[str] = ()) -> None:

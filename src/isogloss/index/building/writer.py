@@ -73,19 +73,6 @@ class IndexWriter(Protocol):
     def __exit__(self, *_error: object) -> None: ...
 
 
-class ClosingWriter:
-    """What writers have in common."""
-
-    def close(self) -> None:
-        """Nothing is held open, unless a subclass says otherwise."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
-
 def open_writer(address: Address, inputs: Sequence[str] = ()) -> IndexWriter:
     """The writer of an index. `inputs` are files that must not be overwritten."""
     module, _, name = WRITERS[address.kind].partition(":")

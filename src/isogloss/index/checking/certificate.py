@@ -15,7 +15,7 @@ from isogloss.config.settings import as_dict
 from isogloss.index.checking.agreement import AVERAGE, LanguageAgreement, Measured
 from isogloss.index.checking.teacher_match import TeacherMatch
 from isogloss.index.checking.verdict import Verdict, criteria
-from isogloss.index.checks import Finding
+from isogloss.index.fit import IndexFinding
 from isogloss.index.vector_index import IndexFacts
 from isogloss.report.index_check_page import index_check_page
 from isogloss.runs.record import versions
@@ -69,7 +69,7 @@ class IndexCheck:
     facts: IndexFacts
     sample: str  # a hash of some stored vectors
     match: TeacherMatch
-    findings: Sequence[Finding]
+    findings: Sequence[IndexFinding]
     teacher: ModelUsed
     student: ModelUsed
     queries: QueriesUsed

@@ -24,7 +24,7 @@ from isogloss.index.checking.certificate import IndexCheck, Miss, ModelUsed, Que
 from isogloss.index.checking.query_sets import QuerySet, held_out_queries, queries_of_pairs, read_queries
 from isogloss.index.checking.teacher_match import Nearness, TeacherMatch, match_teacher, match_without_texts, nearness
 from isogloss.index.checking.verdict import Verdict, judge, overall
-from isogloss.index.checks import Finding, ModelFacts, check_fit, model_facts, refuse_errors
+from isogloss.index.fit import IndexFinding, ModelFacts, check_fit, model_facts, refuse_errors
 from isogloss.index.open import open_index
 from isogloss.index.vector_index import Hits, IndexFacts, VectorIndex
 from isogloss.models.encoder import Encoder
@@ -137,7 +137,7 @@ class _Models:
 
 def _fit(
     index: VectorIndex, facts: IndexFacts, models: _Models, settings: IndexCheckSettings, on_progress: OnProgress
-) -> tuple[TeacherMatch | None, list[Finding]]:
+) -> tuple[TeacherMatch | None, list[IndexFinding]]:
     """Whether the teacher made the index, and what to know about the models. Raises if one of them cannot search it."""
     match, k = None, settings.k
     if facts.size and settings.verified:
@@ -148,22 +148,22 @@ def _fit(
     findings = refuse_errors([*check_fit(index.address, facts, teacher), *check_fit(index.address, facts, models.facts)])
     if models.facts.teacher not in ("", teacher.fingerprint):
         message = f"{models.student.name} learned from another teacher than {models.teacher.name}, or with another prompt"
-        findings.append(Finding("warning", message, "name the teacher of its run, or leave --teacher out"))
+        findings.append(IndexFinding("warning", message, "name the teacher of its run, or leave --teacher out"))
     if facts.size < SMALL * k:
         message = (
             f"{index.address} is small: chance alone finds {100 * min(k / facts.size, 1):.0f} % of the teacher's {k} results"
         )
-        findings.append(Finding("warning", message, "check the whole index, or compare fewer results: -k 1"))
+        findings.append(IndexFinding("warning", message, "check the whole index, or compare fewer results: -k 1"))
     return match, list(dict.fromkeys(findings))
 
 
-def _off_topic(name: str, near: Nearness) -> Finding:
+def _off_topic(name: str, near: Nearness) -> IndexFinding:
     """Queries that no document is about: what comes first is a matter of chance, and agreement is lower than it will be."""
     message = (
         f"{name}: the queries have little to do with the documents (the teacher's first results have a median cosine of"
         f" {near.first:.2f}, unrelated ones about {near.chance:.2f}), so agreement is hard to reach"
     )
-    return Finding("warning", message, "check with queries of your users: --queries FILE")
+    return IndexFinding("warning", message, "check with queries of your users: --queries FILE")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -209,7 +209,7 @@ def _hits(index: VectorIndex, vectors: FloatArray, k: int, on_progress: OnProgre
     return found
 
 
-def _gold(index: VectorIndex, facts: IndexFacts, queries: QuerySet, searched: _Searched, findings: list[Finding]) -> Gold:
+def _gold(index: VectorIndex, facts: IndexFacts, queries: QuerySet, searched: _Searched, findings: list[IndexFinding]) -> Gold:
     """The gold documents of each query as numbers. Raises if none of them is in the index."""
     wanted = list(dict.fromkeys(name for one in queries.queries.values() for name in one.gold))
     there = set(searched.number_of)
@@ -223,7 +223,9 @@ def _gold(index: VectorIndex, facts: IndexFacts, queries: QuerySet, searched: _S
         )
     if missing and facts.has_texts:
         message = f"{queries.name}: {amount(len(missing), 'gold document')} of {len(wanted)} are not in the index"
-        findings.append(Finding("warning", f"{message}, such as {missing[0]!r}", "recall cannot be 1; the kept recall can"))
+        findings.append(
+            IndexFinding("warning", f"{message}, such as {missing[0]!r}", "recall cannot be 1; the kept recall can")
+        )
     numbers = searched.number_of
     return [
         {numbers.setdefault(name, len(numbers)): grade for name, grade in one.gold.items()} for one in queries.queries.values()

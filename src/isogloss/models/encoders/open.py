@@ -62,7 +62,7 @@ def refuse_missing(names: Iterable[str]) -> None:
     """Raise for a folder that does not exist or has no model in it, before any work and without loading anything."""
     for name in names:
         if _external(name) is None:
-            loading.refuse_missing(name)
+            loading.local_model_folder(name)
 
 
 def _external(name: str) -> tuple[str, list[str]] | None:

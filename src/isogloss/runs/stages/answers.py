@@ -1,7 +1,7 @@
 """Answer ranking: the answer of a question is closer to it than the others of the batch (mUSE)."""
 
 from isogloss.config import Stage
-from isogloss.corpora.reading.questions import Questions
+from isogloss.corpora.reading.question_answers import Questions
 from isogloss.runs.stages.session import StageSession
 from isogloss.training.tasks.rank import AnswerRanking, answer_head
 from isogloss.training.tasks.sentence_pairs import SentencePairs

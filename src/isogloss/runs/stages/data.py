@@ -7,7 +7,7 @@ from typing import Any
 
 from isogloss.config import Recipe
 from isogloss.corpora.reading.labelled import Labelled, read_nli, read_sts
-from isogloss.corpora.reading.questions import Questions, read_questions
+from isogloss.corpora.reading.question_answers import Questions, read_questions
 from isogloss.corpora.reading.readers import read_lines
 from isogloss.runs.labelled_files import labelled_files
 from isogloss.storage import content_hash

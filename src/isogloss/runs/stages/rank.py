@@ -10,7 +10,7 @@ import numpy as np
 
 from isogloss.config.stages import RankStage
 from isogloss.corpora.reading.labelled import Labelled
-from isogloss.corpora.reading.questions import Questions
+from isogloss.corpora.reading.question_answers import Questions
 from isogloss.runs.stages.answers import answers_task
 from isogloss.runs.stages.nli import nli_task
 from isogloss.runs.stages.session import StageSession

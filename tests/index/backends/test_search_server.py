@@ -10,8 +10,8 @@ from index.agreement import QUERIES, ROWS, WIDTH, refuses
 from index.brute_force import best
 from index.search_server_stand_in import METRICS, StandIn, stand_in
 from isogloss import IsoglossError
+from isogloss.index.backends.search_server import unscored
 from isogloss.index.open import open_index
-from isogloss.index.search_server import unscored
 
 FIELDS: list[tuple[str, dict[str, Any]]] = [
     ("opensearch", {"type": "knn_vector", "dimension": WIDTH, "method": {"space_type": "cosinesimil", "engine": "nmslib"}}),

@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 from isogloss.corpora.reading.compression import PARQUET_FAULTS
 from isogloss.errors import DataError
 from isogloss.index.address import Address
-from isogloss.index.array_files import AGAIN, MISSING
+from isogloss.index.backends.array_files import AGAIN, MISSING
+from isogloss.index.backends.file_index import FileIndex, stacked
 from isogloss.index.build_record import KEY, record_in
 from isogloss.index.columns import ID_NAMES, TEXT_NAMES, chosen_column
 from isogloss.index.exact_search import BLOCK
-from isogloss.index.file_index import FileIndex, stacked
 from isogloss.index.row_labels import RowLabels
 from isogloss.types import FloatArray
 

@@ -3,7 +3,7 @@
 import pytest
 
 from isogloss.errors import RecipeError
-from isogloss.exporting.budget.amounts import in_megabytes, parse_budget
+from isogloss.exporting.budget.megabytes import in_megabytes, parse_budget
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,10 @@ from index.agreement import (
 )
 from index.postgres_server import Postgres
 from isogloss import IsoglossError
-from isogloss.index import postgres_table
-from isogloss.index.checks import check_fit, model_facts
+from isogloss.index.backends import postgres_table
+from isogloss.index.backends.postgres_table import as_text
+from isogloss.index.fit import check_fit, model_facts
 from isogloss.index.open import open_index
-from isogloss.index.postgres_table import as_text
 from isogloss.index.vector_index import METRICS, Metric
 
 

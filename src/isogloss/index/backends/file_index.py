@@ -9,17 +9,7 @@ from isogloss.index.address import Address
 from isogloss.index.build_record import BuildRecord
 from isogloss.index.exact_search import nearest_rows
 from isogloss.index.row_labels import RowLabels
-from isogloss.index.vector_index import (
-    SAMPLED,
-    Hits,
-    IndexFacts,
-    ReadIndex,
-    StoredRows,
-    found_hits,
-    has_unit_norm,
-    refuse_misfit,
-    spread,
-)
+from isogloss.index.vector_index import IndexFacts, Nearest, ReadIndex, StoredRows, spread_rows
 from isogloss.types import FloatArray
 
 
@@ -52,21 +42,15 @@ class FileIndex(ReadIndex):
             size=self._size,
             dimension=self._dimension,
             metric=self._metric,
-            unit_norm=has_unit_norm(self.sample(SAMPLED).vectors),
+            unit_norm=self._unit_norm(),
             has_texts=self.labels.has_texts,
             exact=True,
             built=self._built,
         )
 
-    def search(self, vectors: FloatArray, k: int) -> list[Hits]:
-        """The k nearest rows of each vector."""
-        refuse_misfit(self.address, self._dimension, vectors, k)
-        rows, scores = nearest_rows(vectors, self.vectors.blocks(), k, self._metric)
-        return [found_hits([self.labels.ids[row] for row in own], best) for own, best in zip(rows, scores, strict=True)]
-
     def sample(self, count: int) -> StoredRows:
         """Rows that are evenly spread."""
-        rows = spread(self._size, count)
+        rows = spread_rows(self._size, count)
         return StoredRows([self.labels.ids[row] for row in rows], self.vectors.at(rows), self.labels.texts_of(rows))
 
     def stored_blocks(self) -> Iterator[StoredRows]:
@@ -78,6 +62,11 @@ class FileIndex(ReadIndex):
     def texts(self, ids: Sequence[str]) -> dict[str, str]:
         """Texts by id."""
         return self.labels.by_id(ids)
+
+    def _nearest(self, vectors: FloatArray, k: int) -> Iterator[Nearest]:
+        rows, scores = nearest_rows(vectors, self.vectors.blocks(), k, self._metric)
+        for own, best in zip(rows, scores, strict=True):
+            yield [self.labels.ids[row] for row in own], best
 
 
 def stacked(blocks: Sequence[FloatArray], dimension: int) -> FloatArray:

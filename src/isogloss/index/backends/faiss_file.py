@@ -14,22 +14,11 @@ import numpy as np
 
 from isogloss.errors import DataError, optional_package
 from isogloss.index.address import Address
-from isogloss.index.array_files import AGAIN, MISSING
+from isogloss.index.backends.array_files import AGAIN, MISSING
 from isogloss.index.build_record import read_record
 from isogloss.index.exact_search import BLOCK, unit
 from isogloss.index.row_labels import OPTIONS, labels_of
-from isogloss.index.vector_index import (
-    SAMPLED,
-    Hits,
-    IndexFacts,
-    Metric,
-    ReadIndex,
-    StoredRows,
-    found_hits,
-    has_unit_norm,
-    refuse_misfit,
-    spread,
-)
+from isogloss.index.vector_index import SAMPLED, IndexFacts, Metric, Nearest, ReadIndex, StoredRows, has_unit_norm, spread_rows
 from isogloss.types import FloatArray, IntArray
 
 CODES_TOLERANCE = 0.2  # compressed vectors that come out with a length this close to 1 had length 1
@@ -57,7 +46,7 @@ class FaissIndex(ReadIndex):
     def __init__(self, address: Address, faiss: Any, index: Any) -> None:  # noqa: ANN401 - faiss has no types
         self.address, self._faiss, self._index = address.shown, faiss, index
         self._inner, self._row_ids = _without_id_map(faiss, index)
-        self._size = int(index.ntotal)
+        self._size, self._dimension = int(index.ntotal), int(index.d)
         self._own_ids = not np.array_equal(self._row_ids, np.arange(self._size))
         self.labels = labels_of(address, self._size)
         self._built = read_record(address.path)
@@ -71,7 +60,7 @@ class FaissIndex(ReadIndex):
         return IndexFacts(
             kind="faiss",
             size=self._size,
-            dimension=int(self._index.d),
+            dimension=self._dimension,
             metric=self._metric,
             unit_norm=self._unit,
             has_texts=self.labels.has_texts,
@@ -80,17 +69,9 @@ class FaissIndex(ReadIndex):
             note="" if self._lossless else "vectors are stored as codes, so scores are approximate",
         )
 
-    def search(self, vectors: FloatArray, k: int) -> list[Hits]:
-        """The k nearest rows of each vector."""
-        refuse_misfit(self.address, int(self._index.d), vectors, k)
-        asked = np.ascontiguousarray(unit(vectors) if self._metric == "cosine" else vectors, dtype=np.float32)
-        found, ids = self._index.search(asked, min(k, max(self._size, 1)))
-        return [found_hits([self._name(one) for one in own[own >= 0]], self._scores(values[own >= 0]))
-                for own, values in zip(ids, found, strict=True)]  # fmt: skip
-
     def sample(self, count: int) -> StoredRows:
         """Rows that are evenly spread; compressed vectors are only similar to those that were added."""
-        rows = spread(self._size, count)
+        rows = spread_rows(self._size, count)
         ids = [self._name(int(self._row_ids[row])) for row in rows]
         texts = self.labels.by_id(ids)
         return StoredRows(ids, self._vectors(rows), [texts.get(one, "") for one in ids] if self.labels.has_texts else None)
@@ -106,11 +87,17 @@ class FaissIndex(ReadIndex):
         """Texts by id."""
         return self.labels.by_id(ids)
 
+    def _nearest(self, vectors: FloatArray, k: int) -> Iterator[Nearest]:
+        asked = np.ascontiguousarray(unit(vectors) if self._metric == "cosine" else vectors, dtype=np.float32)
+        found, ids = self._index.search(asked, min(k, max(self._size, 1)))
+        for own, values in zip(ids, found, strict=True):
+            yield [self._name(one) for one in own[own >= 0]], self._scores(values[own >= 0])
+
     def _name(self, number: int) -> str:
         return str(int(number)) if self._own_ids else self.labels.ids[int(number)]
 
     def _vectors(self, rows: Sequence[int]) -> FloatArray:
-        found = np.empty((len(rows), int(self._index.d)), dtype=np.float32)
+        found = np.empty((len(rows), self._dimension), dtype=np.float32)
         lists = self._inner if isinstance(self._inner, self._faiss.IndexIVF) else None
         if lists is not None:
             lists.set_direct_map_type(self._faiss.DirectMap.Hashtable)
@@ -125,7 +112,7 @@ class FaissIndex(ReadIndex):
         return found
 
     def _unit_norm(self) -> bool | None:
-        rows = spread(self._size, SAMPLED)
+        rows = spread_rows(self._size, SAMPLED)
         try:
             vectors = self._vectors(rows)
         except DataError:

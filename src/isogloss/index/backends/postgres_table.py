@@ -15,21 +15,10 @@ import numpy as np
 
 from isogloss.errors import DataError
 from isogloss.index.address import Address
+from isogloss.index.backends.postgres_catalog import TableFacts, connect, describe, sentence_of
 from isogloss.index.build_record import record_in
 from isogloss.index.columns import ID_NAMES, TEXT_NAMES, chosen_column
-from isogloss.index.postgres_catalog import TableFacts, connect, describe, sentence_of
-from isogloss.index.vector_index import (
-    METRICS,
-    SAMPLED,
-    Hits,
-    IndexFacts,
-    Metric,
-    ReadIndex,
-    StoredRows,
-    found_hits,
-    has_unit_norm,
-    refuse_misfit,
-)
+from isogloss.index.vector_index import METRICS, IndexFacts, Metric, Nearest, ReadIndex, StoredRows
 from isogloss.types import FloatArray
 
 OPERATORS: dict[Metric, str] = {"cosine": "<=>", "dot": "<#>", "l2": "<->"}
@@ -76,22 +65,12 @@ class PostgresTable(ReadIndex):
             size=int(size),
             dimension=self._dimension,
             metric=self._metric,
-            unit_norm=has_unit_norm(self.sample(SAMPLED).vectors),
+            unit_norm=self._unit_norm(),
             has_texts=bool(self._columns["text"]),
             exact=not self._ann,
             built=record_in(self._table.comment),
             note=self._note,
         )
-
-    def search(self, vectors: FloatArray, k: int) -> list[Hits]:
-        """The k nearest rows of each vector."""
-        refuse_misfit(self.address, self._dimension, vectors, k)
-        order = "{vector} " + OPERATORS[self._metric] + " %s::{kind}"
-        query = f"SELECT {{id}}::text, {order} FROM {{table}} WHERE {{vector}} IS NOT NULL ORDER BY {order} LIMIT %s"
-        with self._connection.transaction():
-            self._allow(k)
-            found = [self._rows(query, (text, text, k)) for text in map(as_text, vectors)]
-        return [found_hits([row[0] for row in rows], self._scores([row[1] for row in rows])) for rows in found]
 
     def sample(self, count: int) -> StoredRows:
         """Rows in the order of a hash of their ids; of a large table, those of some pages that are always the same."""
@@ -114,6 +93,14 @@ class PostgresTable(ReadIndex):
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
+
+    def _nearest(self, vectors: FloatArray, k: int) -> list[Nearest]:
+        order = "{vector} " + OPERATORS[self._metric] + " %s::{kind}"
+        query = f"SELECT {{id}}::text, {order} FROM {{table}} WHERE {{vector}} IS NOT NULL ORDER BY {order} LIMIT %s"
+        with self._connection.transaction():
+            self._allow(k)
+            found = [self._rows(query, (text, text, k)) for text in map(as_text, vectors)]
+        return [([row[0] for row in rows], self._scores([row[1] for row in rows])) for rows in found]
 
     def _rows(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
         """The result of a query; names in braces stand for the table, its columns and types."""

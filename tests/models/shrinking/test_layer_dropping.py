@@ -26,8 +26,8 @@ from transformers import (
 
 from isogloss.errors import ModelError
 from isogloss.models.frozen_layers import layers_of
-from isogloss.models.layer_dropping import drop_layers, spread
 from isogloss.models.loading import quiet_transformers
+from isogloss.models.shrinking.layer_dropping import drop_layers, spread_layers
 from isogloss.models.student import Student
 from isogloss.models.token_store import TextTokenizer
 from tiny import TEXTS, unigram
@@ -78,9 +78,9 @@ def features() -> dict[str, torch.Tensor]:
 def test_kept_layers_lie_evenly(keep: int, count: int) -> None:
     if keep > count:
         with pytest.raises(ModelError, match=f"{keep} layers cannot be kept of {count}"):
-            spread(keep, count)
+            spread_layers(keep, count)
         return
-    kept = spread(keep, count)
+    kept = spread_layers(keep, count)
     assert len(set(kept)) == keep and list(kept) == sorted(kept) and kept[0] >= 0 and kept[-1] < count
     if keep > 1:
         assert (kept[0], kept[-1]) == (0, count - 1)
@@ -91,8 +91,8 @@ def test_kept_layers_lie_evenly(keep: int, count: int) -> None:
 
 
 def test_half_of_twelve_is_what_distilbert_took() -> None:
-    assert spread(6, 12) == (0, 2, 4, 7, 9, 11)
-    assert spread(1, 12) == (0,)
+    assert spread_layers(6, 12) == (0, 2, 4, 7, 9, 11)
+    assert spread_layers(1, 12) == (0,)
 
 
 @pytest.mark.parametrize("family", ["bert", "xlm-r", "mpnet", "distilbert", "modernbert"])
@@ -171,5 +171,5 @@ def test_a_first_layer_unlike_the_others_stays_and_nothing_is_changed_by_a_refus
 @pytest.mark.parametrize(("count", "hint"), [(1, "it has one: set student.layers = 0"), (4, "choose 1 to 4, or 0 to keep all")])
 def test_more_layers_than_there_are(count: int, hint: str) -> None:
     with pytest.raises(ModelError) as caught:
-        spread(9, count)
+        spread_layers(9, count)
     assert hint in caught.value.hint

@@ -5,7 +5,7 @@
 Without an ANN index every row is compared, by `?metric=` or the cosine. `?nprobes=N` sets the effort of an approximate search.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +14,10 @@ import pyarrow as pa
 
 from isogloss.errors import DataError, optional_package
 from isogloss.index.address import Address
+from isogloss.index.backends.parquet_file import VECTOR_NAMES, is_vector, vectors_in
 from isogloss.index.build_record import read_record
 from isogloss.index.columns import ID_NAMES, TEXT_NAMES, chosen_column
-from isogloss.index.parquet_file import VECTOR_NAMES, is_vector, vectors_in
-from isogloss.index.vector_index import (
-    METRICS,
-    SAMPLED,
-    Hits,
-    IndexFacts,
-    Metric,
-    ReadIndex,
-    StoredRows,
-    found_hits,
-    has_unit_norm,
-    refuse_misfit,
-    spread,
-)
+from isogloss.index.vector_index import METRICS, IndexFacts, Metric, Nearest, ReadIndex, StoredRows, spread_rows
 from isogloss.types import FloatArray
 
 OPTIONS = ("column", "id", "text", "metric", "nprobes")
@@ -78,33 +66,17 @@ class LanceTable(ReadIndex):
             size=int(self._table.count_rows()),
             dimension=self._dimension,
             metric=self._metric,
-            unit_norm=has_unit_norm(self.sample(SAMPLED).vectors),
+            unit_norm=self._unit_norm(),
             has_texts=bool(self._text),
             exact=not self._ann,
             built=self._built,
             note=self._note,
         )
 
-    def search(self, vectors: FloatArray, k: int) -> list[Hits]:
-        """The k nearest rows of each vector."""
-        refuse_misfit(self.address, self._dimension, vectors, k)
-        found = []
-        for vector in vectors.astype(np.float32):
-            query = self._table.search(vector, vector_column_name=self._vector).distance_type(self._metric).limit(k)
-            if not self._ann:
-                query = query.bypass_vector_index()
-            elif self._effort:
-                query = query.nprobes(self._effort)
-            rows = query.select([self._id, "_distance"]).to_arrow()
-            distances = rows.column("_distance").to_numpy().astype(np.float64)
-            scores = 0 - np.sqrt(np.maximum(distances, 0)) if self._metric == "l2" else 1 - distances
-            found.append(found_hits([str(one) for one in rows.column(self._id).to_pylist()], scores))
-        return found
-
     def sample(self, count: int) -> StoredRows:
         """Rows that are evenly spread."""
         columns = [self._id, self._vector, *([self._text] if self._text else [])]
-        rows = self._table.take_offsets(spread(int(self._table.count_rows()), count)).select(columns).to_arrow()
+        rows = self._table.take_offsets(spread_rows(int(self._table.count_rows()), count)).select(columns).to_arrow()
         chunks = rows.column(self._vector).chunks
         vectors = [vectors_in(chunk, self._dimension, f"{self.address} row", 0) for chunk in chunks]
         texts = [text or "" for text in rows.column(self._text).to_pylist()] if self._text else None
@@ -121,6 +93,18 @@ class LanceTable(ReadIndex):
         rows = query.limit(len(ids)).to_arrow()
         found = zip(rows.column(self._id).to_pylist(), rows.column(self._text).to_pylist(), strict=True)
         return {str(name): text for name, text in found if text is not None}
+
+    def _nearest(self, vectors: FloatArray, k: int) -> Iterator[Nearest]:
+        for vector in vectors.astype(np.float32):
+            query = self._table.search(vector, vector_column_name=self._vector).distance_type(self._metric).limit(k)
+            if not self._ann:
+                query = query.bypass_vector_index()
+            elif self._effort:
+                query = query.nprobes(self._effort)
+            rows = query.select([self._id, "_distance"]).to_arrow()
+            distances = rows.column("_distance").to_numpy().astype(np.float64)
+            scores = 0 - np.sqrt(np.maximum(distances, 0)) if self._metric == "l2" else 1 - distances
+            yield [str(one) for one in rows.column(self._id).to_pylist()], scores
 
     def _metric_of(self, address: Address) -> tuple[Metric, bool, str]:
         """The metric, whether an ANN index serves it, and what should be known about that."""

@@ -7,7 +7,7 @@ import pytest
 
 from isogloss.errors import ModelError
 from isogloss.models.bridge import Bridge
-from isogloss.models.shorter_embeddings import cut_embeddings
+from isogloss.models.shrinking.shorter_embeddings import cut_embeddings
 from isogloss.models.static import static_student
 from isogloss.models.student import Student
 from tiny import TEXTS

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isogloss.corpora.reading.questions import read_questions
+from isogloss.corpora.reading.question_answers import read_questions
 from isogloss.errors import DataError
 
 ROWS = [("Where is it?", "Behind the market."), ("Who sleeps?", "The cat."), ("Who sleeps?", "Nobody does.")]

@@ -31,7 +31,7 @@ class ModelFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class IndexFinding:
     """Something about an index and a model. With an error, results would be wrong."""
 
     level: Level
@@ -45,7 +45,7 @@ def model_facts(encoder: Encoder, unit_norm: bool | None = None) -> ModelFacts:
     return ModelFacts(encoder.name, encoder.dimension, unit, encoder.fingerprint, _teacher_of(encoder.name))
 
 
-def check_index(index: VectorIndex, facts: IndexFacts, model: ModelFacts) -> list[Finding]:
+def check_before_search(index: VectorIndex, facts: IndexFacts, model: ModelFacts) -> list[IndexFinding]:
     """Everything that `check_fit` finds, and stored vectors that are not finite."""
     found = check_fit(index.address, facts, model)
     sample = index.sample(CHECKED)
@@ -54,11 +54,11 @@ def check_index(index: VectorIndex, facts: IndexFacts, model: ModelFacts) -> lis
         message = (
             f"{index.address}: the vector of {broken[0]!r} has NaN or infinity ({len(broken)} of {len(sample.ids)} looked at)"
         )
-        found.append(Finding("error", message, "these rows are never found: embed their documents again"))
+        found.append(IndexFinding("error", message, "these rows are never found: embed their documents again"))
     return found
 
 
-def refuse_errors(findings: list[Finding]) -> list[Finding]:
+def refuse_errors(findings: list[IndexFinding]) -> list[IndexFinding]:
     """Raise for the first error; return what is left."""
     for finding in findings:
         if finding.level == "error":
@@ -66,19 +66,19 @@ def refuse_errors(findings: list[Finding]) -> list[Finding]:
     return findings
 
 
-def check_fit(shown: str, facts: IndexFacts, model: ModelFacts) -> list[Finding]:
+def check_fit(shown: str, facts: IndexFacts, model: ModelFacts) -> list[IndexFinding]:
     """What a person should know before this model searches this index."""
     if not facts.size:
-        return [Finding("error", f"{shown}: the index is empty", "isogloss index build fills one with your documents")]
+        return [IndexFinding("error", f"{shown}: the index is empty", "isogloss index build fills one with your documents")]
     found = [*_dimension(shown, facts, model), *_build(shown, facts, model)]
     if not found or found[0].level != "error":
         found += _norm(shown, facts, model)
     if facts.note:
-        found.append(Finding("note", f"{shown}: {facts.note}", ""))
+        found.append(IndexFinding("note", f"{shown}: {facts.note}", ""))
     return found
 
 
-def _dimension(shown: str, facts: IndexFacts, model: ModelFacts) -> Iterator[Finding]:
+def _dimension(shown: str, facts: IndexFacts, model: ModelFacts) -> Iterator[IndexFinding]:
     if facts.dimension == model.dimension:
         return
     maker = f"{facts.built.model} or a student of it" if facts.built else "the model that made it or a student of that model"
@@ -86,34 +86,34 @@ def _dimension(shown: str, facts: IndexFacts, model: ModelFacts) -> Iterator[Fin
     if facts.dimension < model.dimension:
         hint += "; if that is a Matryoshka model, the index has its first columns: save the model with truncate_dim"
     wanted = amount(facts.dimension, "dimension")
-    yield Finding("error", f"{shown} holds vectors of {wanted}, but {model.name} makes vectors of {model.dimension}", hint)
+    yield IndexFinding("error", f"{shown} holds vectors of {wanted}, but {model.name} makes vectors of {model.dimension}", hint)
 
 
-def _build(shown: str, facts: IndexFacts, model: ModelFacts) -> Iterator[Finding]:
+def _build(shown: str, facts: IndexFacts, model: ModelFacts) -> Iterator[IndexFinding]:
     """What the note of `isogloss index build` says."""
     if facts.built is None:
         return
     if not facts.built.complete:
-        yield Finding(
+        yield IndexFinding(
             "warning",
             f"{shown}: the build has not finished, so documents are missing",
             "run the same isogloss index build again: it continues",
         )
     if model.fingerprint and facts.built.fingerprint not in (model.fingerprint, model.teacher):
-        yield Finding(
+        yield IndexFinding(
             "warning",
             f"{shown} was built with {facts.built.model}, and {model.name} is another model",
             f"results are only good if {model.name} is a student of that model",
         )
 
 
-def _norm(shown: str, facts: IndexFacts, model: ModelFacts) -> Iterator[Finding]:
+def _norm(shown: str, facts: IndexFacts, model: ModelFacts) -> Iterator[IndexFinding]:
     """What the metric makes of the lengths. With unit vectors in the index, every metric ranks documents by the cosine."""
     if facts.metric == "cosine" or facts.unit_norm is None or model.unit_norm is None:
         return
     measure = "dot product" if facts.metric == "dot" else "Euclidean distance"
     if facts.unit_norm and not model.unit_norm:
-        yield Finding(
+        yield IndexFinding(
             "warning",
             f"{shown} compares by {measure} and its vectors have length 1, but those of {model.name} have not",
             "the ranking is that of the cosine, but scores are scaled by the length of the query: normalize the model's output "
@@ -121,7 +121,7 @@ def _norm(shown: str, facts: IndexFacts, model: ModelFacts) -> Iterator[Finding]
         )
     elif not facts.unit_norm and model.unit_norm:
         why = "long vectors rank first" if facts.metric == "dot" else "distances depend mostly on the lengths in the index"
-        yield Finding(
+        yield IndexFinding(
             "warning",
             f"{shown} compares by {measure} and its vectors do not have length 1, but those of {model.name} have: {why}",
             "use the teacher's own normalization for the student, or an index that compares by cosine",

@@ -8,9 +8,9 @@ import numpy as np
 from isogloss.amounts import listed
 from isogloss.errors import DataError
 from isogloss.index.address import Address
+from isogloss.index.backends.file_index import FileIndex, stacked
 from isogloss.index.build_record import read_record
 from isogloss.index.exact_search import BLOCK
-from isogloss.index.file_index import FileIndex, stacked
 from isogloss.index.row_labels import OPTIONS, labels_of
 from isogloss.types import FloatArray
 

@@ -35,7 +35,7 @@ def drop_layers(body: "PreTrainedModel", keep: int | Sequence[int]) -> dict[str,
             f"{type(body).__name__} has {amount(body.config.num_hidden_layers, 'layer')} in its config, but {count} in fact",
             hint="its layers cannot be dropped: set student.layers = 0",
         )
-    kept = spread(keep, count) if isinstance(keep, int) else _checked(keep, count)
+    kept = spread_layers(keep, count) if isinstance(keep, int) else _checked(keep, count)
     short = copy.deepcopy(body.config)
     short.num_hidden_layers = len(kept)
     kinds = getattr(short, "layer_types", None)  # local or global attention, layer by layer (ModernBERT)
@@ -61,7 +61,7 @@ def drop_layers(body: "PreTrainedModel", keep: int | Sequence[int]) -> dict[str,
     return {"layers_before": count, "layers_after": len(kept), "kept": list(kept), "parameters_saved": saved}
 
 
-def spread(keep: int, count: int) -> tuple[int, ...]:
+def spread_layers(keep: int, count: int) -> tuple[int, ...]:
     """The numbers of `keep` layers, evenly from the first to the last of `count`."""
     if not 0 < keep <= count:
         hint = f"choose 1 to {count}, or 0 to keep all" if count > 1 else "it has one: set student.layers = 0 to keep it"

@@ -7,7 +7,7 @@ Both rank approximately and turn the similarity into a positive score, each in i
 `?candidates=N` sets the effort of Elasticsearch's search.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,21 +15,11 @@ import numpy as np
 
 from isogloss.errors import DataError
 from isogloss.index.address import Address
+from isogloss.index.backends.parquet_file import VECTOR_NAMES
+from isogloss.index.backends.search_server_http import SearchServer
 from isogloss.index.build_record import KEY, record_in
 from isogloss.index.columns import TEXT_NAMES, chosen_column
-from isogloss.index.parquet_file import VECTOR_NAMES
-from isogloss.index.search_server_http import SearchServer
-from isogloss.index.vector_index import (
-    SAMPLED,
-    Hits,
-    IndexFacts,
-    Metric,
-    ReadIndex,
-    StoredRows,
-    found_hits,
-    has_unit_norm,
-    refuse_misfit,
-)
+from isogloss.index.vector_index import IndexFacts, Metric, Nearest, ReadIndex, StoredRows
 from isogloss.types import FloatArray
 
 OPTIONS = ("column", "text", "candidates")
@@ -66,6 +56,7 @@ class SearchServerIndex(ReadIndex):
         properties = mappings.get("properties") or {}
         self._built = record_in({KEY: (mappings.get("_meta") or {}).get(KEY)})
         self._field = _vector_field(address, properties)
+        self._dimension = self._field.dimension
         found = METRIC_NAMES.get(self._field.similarity)
         if found is None:
             raise DataError(
@@ -82,18 +73,13 @@ class SearchServerIndex(ReadIndex):
         return IndexFacts(
             kind=self._kind,
             size=int(self._server.get("/_count")["count"]),
-            dimension=self._field.dimension,
+            dimension=self._dimension,
             metric=self._metric,
-            unit_norm=has_unit_norm(self.sample(SAMPLED).vectors),
+            unit_norm=self._unit_norm(),
             has_texts=bool(self._text),
             exact=False,
             built=self._built,
         )
-
-    def search(self, vectors: FloatArray, k: int) -> list[Hits]:
-        """The k nearest documents of each vector."""
-        refuse_misfit(self.address, self._field.dimension, vectors, k)
-        return [self._nearest(vector.astype(np.float32).tolist(), k) for vector in vectors]
 
     def sample(self, count: int) -> StoredRows:
         """Documents in an order that the server draws from a fixed seed."""
@@ -106,7 +92,7 @@ class SearchServerIndex(ReadIndex):
         else:
             hits = self._hits({"size": count, "query": drawn, "_source": [name, *text]})
             vectors = [hit["_source"][name] for hit in hits]
-        rows = np.array(vectors, dtype=np.float32).reshape(len(hits), self._field.dimension)
+        rows = np.array(vectors, dtype=np.float32).reshape(len(hits), self._dimension)
         texts = [str(hit.get("_source", {}).get(self._text) or "") for hit in hits] if self._text else None
         return StoredRows([hit["_id"] for hit in hits], rows, texts)
 
@@ -118,16 +104,19 @@ class SearchServerIndex(ReadIndex):
         found = {hit["_id"]: hit.get("_source", {}).get(self._text) for hit in self._hits(query)}
         return {name: str(text) for name, text in found.items() if text is not None}
 
-    def _nearest(self, vector: list[float], k: int) -> Hits:
+    def _nearest(self, vectors: FloatArray, k: int) -> Iterator[Nearest]:
+        for vector in vectors.astype(np.float32).tolist():
+            hits = self._nearest_hits(vector, k)
+            scores = np.array([hit["_score"] for hit in hits], dtype=np.float64)
+            yield [hit["_id"] for hit in hits], unscored(scores, self._field.similarity, self._field.engine)
+
+    def _nearest_hits(self, vector: list[float], k: int) -> list[dict[str, Any]]:
         name = self._field.name
         if self._kind == "elasticsearch":
             candidates = min(max(self._candidates or 100, 2 * k), MOST_CANDIDATES)
             knn = {"field": name, "query_vector": vector, "k": k, "num_candidates": candidates}
-            hits = self._hits({"size": k, "knn": knn, "_source": False})
-        else:
-            hits = self._hits({"size": k, "query": {"knn": {name: {"vector": vector, "k": k}}}, "_source": False})
-        scores = np.array([hit["_score"] for hit in hits], dtype=np.float64)
-        return found_hits([hit["_id"] for hit in hits], unscored(scores, self._field.similarity, self._field.engine))
+            return self._hits({"size": k, "knn": knn, "_source": False})
+        return self._hits({"size": k, "query": {"knn": {name: {"vector": vector, "k": k}}}, "_source": False})
 
     def _hits(self, query: dict[str, Any]) -> list[dict[str, Any]]:
         try:

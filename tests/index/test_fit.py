@@ -8,7 +8,7 @@ import pytest
 
 from index.agreement import ROWS, Vectors, refuses
 from isogloss.index.build_record import BuildRecord
-from isogloss.index.checks import ModelFacts, check_fit, check_index, model_facts, refuse_errors
+from isogloss.index.fit import ModelFacts, check_before_search, check_fit, model_facts, refuse_errors
 from isogloss.index.open import open_index
 from isogloss.index.vector_index import METRICS, IndexFacts, Metric
 
@@ -75,7 +75,7 @@ def test_the_note_of_the_build() -> None:
 def test_stored_vectors_that_are_not_numbers(tmp_path: Path) -> None:
     np.save(tmp_path / "docs.npy", np.array([[1, 0], [np.nan, 1], [0, np.inf]], dtype=np.float32))
     with open_index(str(tmp_path / "docs.npy")) as index:
-        findings = check_index(index, index.facts(), ModelFacts("student", 2))
+        findings = check_before_search(index, index.facts(), ModelFacts("student", 2))
     assert findings[-1].level == "error" and "the vector of '1' has NaN or infinity (2 of 3 looked at)" in findings[-1].message
 
 

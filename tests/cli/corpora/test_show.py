@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from isogloss.cli.app import main
-from isogloss.cli.screens.corpora_show import _overlap
+from isogloss.cli.corpora.show import _overlap
 from isogloss.corpora.overlap import Overlap
 from isogloss.corpora.prepare import prepare
 from isogloss.corpora.summary import Summary

@@ -9,7 +9,7 @@ Qdrant's own (these are numbers and UUIDs), `?ef=N` the effort of a server's app
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,17 +18,7 @@ from isogloss.errors import DataError, optional_package
 from isogloss.index.address import Address
 from isogloss.index.build_record import KEY, BuildRecord, record_in
 from isogloss.index.columns import TEXT_NAMES, chosen_column
-from isogloss.index.vector_index import (
-    SAMPLED,
-    Hits,
-    IndexFacts,
-    Metric,
-    ReadIndex,
-    StoredRows,
-    found_hits,
-    has_unit_norm,
-    refuse_misfit,
-)
+from isogloss.index.vector_index import IndexFacts, Metric, Nearest, ReadIndex, StoredRows
 from isogloss.types import FloatArray
 from isogloss.web import checked_key, parse_url
 
@@ -63,6 +53,7 @@ class QdrantCollection(ReadIndex):
         config = self._ask(client.get_collection, self._name).config
         self._built = record_of(config)
         self._using, self._parameters = _vector(address, config.params.vectors)
+        self._dimension = int(self._parameters.size)
         found = DISTANCES.get(str(self._parameters.distance.value))
         if found is None:
             raise DataError(
@@ -79,40 +70,19 @@ class QdrantCollection(ReadIndex):
         return IndexFacts(
             kind="qdrant",
             size=int(self._ask(self._client.count, self._name, exact=True).count),
-            dimension=int(self._parameters.size),
+            dimension=self._dimension,
             metric=self._metric,
-            unit_norm=has_unit_norm(self.sample(SAMPLED).vectors),
+            unit_norm=self._unit_norm(),
             has_texts=bool(self._text),
             exact=self._embedded,
             built=self._built,
         )
 
-    def search(self, vectors: FloatArray, k: int) -> list[Hits]:
-        """The k nearest points of each vector."""
-        from qdrant_client import models
-
-        refuse_misfit(self.address, int(self._parameters.size), vectors, k)
-        effort = models.SearchParams(hnsw_ef=self._effort) if self._effort else None
-        found = []
-        for vector in vectors:
-            points = self._ask(
-                self._client.query_points,
-                self._name,
-                query=vector.tolist(),
-                using=self._using or None,
-                limit=k,
-                search_params=effort,
-                with_payload=[self._id] if self._id else False,
-            ).points
-            scores = np.array([point.score for point in points])
-            found.append(found_hits([self._id_of(point) for point in points], 0 - scores if self._metric == "l2" else scores))
-        return found
-
     def sample(self, count: int) -> StoredRows:
         """The first points in the order of their ids."""
         points = self._scroll(limit=count, with_vectors=[self._using] if self._using else True, with_payload=self._payload())
         vectors = [point.vector[self._using] if self._using else point.vector for point in points]
-        rows = np.array(vectors, dtype=np.float32).reshape(len(points), int(self._parameters.size))
+        rows = np.array(vectors, dtype=np.float32).reshape(len(points), self._dimension)
         texts = [str(point.payload.get(self._text) or "") for point in points] if self._text else None
         return StoredRows([self._id_of(point) for point in points], rows, texts)
 
@@ -135,6 +105,23 @@ class QdrantCollection(ReadIndex):
     def close(self) -> None:
         """Close the folder or the connection."""
         self._client.close()
+
+    def _nearest(self, vectors: FloatArray, k: int) -> Iterator[Nearest]:
+        from qdrant_client import models
+
+        effort = models.SearchParams(hnsw_ef=self._effort) if self._effort else None
+        for vector in vectors:
+            points = self._ask(
+                self._client.query_points,
+                self._name,
+                query=vector.tolist(),
+                using=self._using or None,
+                limit=k,
+                search_params=effort,
+                with_payload=[self._id] if self._id else False,
+            ).points
+            scores = np.array([point.score for point in points])
+            yield [self._id_of(point) for point in points], 0 - scores if self._metric == "l2" else scores
 
     def _id_of(self, point: Any) -> str:  # noqa: ANN401
         """The id of a point: its own, or the one in its payload."""

@@ -1,0 +1,1 @@
+"""`isogloss corpora`: one file per command."""

@@ -1,0 +1,1 @@
+"""`isogloss index`: one file per command."""

@@ -1,0 +1,48 @@
+"""The folder of an ONNX or OpenVINO export: a saved model without its weights, and a graph per precision, each measured."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from isogloss.errors import ModelError
+from isogloss.exporting.export import Artefact, Exported
+from isogloss.exporting.output import export_folder, finish
+from isogloss.exporting.portable_tokenizer import make_portable
+from isogloss.exporting.source import ExportSource
+from isogloss.models.student import Student
+from isogloss.storage import remove
+
+# Writes the graphs to a folder: those that are close enough, and why others were refused.
+WritePrecisions = Callable[[ExportSource, Path], tuple[list[Artefact], dict[str, str]]]
+
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+HINT = "allow more with --min-cosine and --max-loss, or name other --precisions; nothing was written"
+
+
+def write_graph_folder(
+    source: ExportSource, folder: Path, target: str, packages: Sequence[str], write_precisions: WritePrecisions
+) -> Exported:
+    """Write a folder with the graphs that are close enough to the original; raise if none is."""
+    with export_folder(folder) as temporary:
+        write_model_files(source.student, temporary)
+        artefacts, refused = write_precisions(source, temporary)
+        if not artefacts:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
+            raise ModelError(f"{source.name}: no file is close enough to the original ({reasons})", hint=HINT)
+        finish(temporary, source, target, artefacts, refused, packages)
+    found = (replace(one, path=folder / one.path.relative_to(temporary)) for one in artefacts)
+    return Exported(folder, tuple(found), refused)
+
+
+def write_model_files(student: Student, folder: Path, card: str = "") -> None:
+    """Tokenizer, modules and their settings as in a saved model, without the weights of the first module."""
+    saved = folder / "saved"
+    student.save_pretrained(saved, card)
+    for file in saved.iterdir():
+        if file.name not in (*WEIGHTS, "SHA256SUMS"):
+            file.rename(folder / file.name)
+    remove(saved)
+    if not (folder / "tokenizer.json").is_file():  # BiLSTMs have it in the folder of a module
+        student.tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
+    for tokenizer in folder.rglob("tokenizer.json"):
+        make_portable(tokenizer)

@@ -1,0 +1,1 @@
+"""What holds an index: one module per kind of file or database."""
