@@ -36,6 +36,10 @@ class PairsSettings(Settings):
     held_out: float = setting(
         0.1, "Share of source sentences held out for testing if a file has no split column.", at_least=0.0, at_most=0.5
     )
+    max_per_language: int = setting(
+        0, "Maximum training pairs per language; the others are not even embedded by the teacher. 0: no limit.", at_least=0
+    )
+    max_per_corpus: int = setting(0, "The same for each corpus in each language; 0: no limit.", at_least=0)
     on_error: str = setting("fail", 'What to do with malformed lines: "fail", "skip" (counted) or "stop-after N".')
 
 

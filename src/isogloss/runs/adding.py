@@ -48,7 +48,7 @@ from isogloss.types import PairSource, PairView
 logger = logging.getLogger(__name__)
 
 CANDIDATE = "candidate"
-KEPT_OF_PAIRS = ("source_language", "dictionaries", "licenses", "held_out", "on_error")
+KEPT_OF_PAIRS = ("source_language", "dictionaries", "licenses", "held_out", "max_per_language", "max_per_corpus", "on_error")
 
 
 class Refused(IsoglossError):
