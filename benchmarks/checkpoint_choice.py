@@ -8,7 +8,7 @@ changes slowly from one measurement to the next, and on how good the student is;
 The dev set is small, so a rule can be misled; what a checkpoint really finds is computed from the formula.
 
 metrics.jsonl has shares, not answers. For a recorded run, "one standard error" is therefore that of the best share itself,
-which is larger than that of a difference if most answers stay the same; --dev-sources says how many source sentences there were.
+which is larger than that of a difference if most answers stay the same; --dev-sources is the number of source sentences.
 """
 
 import argparse
