@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from isogloss.cli.screens.outcome import show_run
+from isogloss.evaluation.tasks.retrieval import MAIN
 from isogloss.runs.pipeline import run
+from made_up_sets import retrieval_tables
 from tiny import SUBJECTS, VERBS, tiny_recipe
 
 STATIC = ("student.kind=static", "training.train_layers=0", "training.learning_rate=0.02", "cleaning.min_language=0")
@@ -55,9 +57,12 @@ def test_a_language_that_lost_is_named_on_the_screen_in_the_results_and_on_the_c
     models: Path, tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wild = ("training.learning_rate=0.5", "training.warmup=0.0", "training.dev_pairs=0", "training.train_layers=0")
-    result = run(tiny_recipe(models, tsv, tmp_path / "run", *wild, "losses.mse=0", "losses.ranking=1", "training.epochs=6"))
+    wild += ("losses.mse=0", "losses.ranking=1", "training.epochs=6", "leaks.level=off")
+    queries = retrieval_tables(tmp_path / "asked")
+    result = run(tiny_recipe(models, tsv, tmp_path / "run", *wild, f"evaluation.retrieval={queries}"))
     assert result.training is not None
-    lost = {(one["stage"], one["language"]) for one in result.details["regressions"]}
+    regressions = result.details["regressions"]
+    lost = {(one["stage"], one["language"]) for one in regressions if one["score"] != MAIN}
     languages = {language for stage, language in lost if stage == "the bridge alone"} - {"average"}
     assert languages, "such a training loses something"
     show_run(result, as_json=False)
@@ -77,3 +82,9 @@ def test_a_language_that_lost_is_named_on_the_screen_in_the_results_and_on_the_c
         )
     }
     assert languages == by_hand
+
+    (table,) = written["retrieval"]["tables"]
+    values = {column["name"]: [one["value"] for one in column["scores"]] for column in table["columns"]}
+    fewer = {name for name, (bridge, trained) in values.items() if trained < bridge and name not in ("Avg.", "en", "teacher")}
+    assert {one["language"] for one in regressions if one["score"] == MAIN} - {"average"} == fewer != set()
+    assert "documents found by queries | the bridge alone |" in card and "on the held-out pairs and the queries" in said
