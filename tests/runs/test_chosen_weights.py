@@ -56,8 +56,8 @@ def test_an_early_step_is_not_shipped_because_it_found_as_much(
 def test_a_language_that_lost_is_named_on_the_screen_in_the_results_and_on_the_card(
     models: Path, tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wild = ("training.learning_rate=0.5", "training.warmup=0.0", "training.dev_pairs=0", "training.train_layers=0")
-    wild += ("losses.mse=0", "losses.ranking=1", "training.epochs=6", "leaks.level=off")
+    wild = ["training.learning_rate=0.5", "training.warmup=0.0", "training.dev_pairs=0", "training.train_layers=0"]
+    wild += ["losses.mse=0", "losses.ranking=1", "training.epochs=6", "leaks.level=off"]
     queries = retrieval_tables(tmp_path / "asked")
     result = run(tiny_recipe(models, tsv, tmp_path / "run", *wild, f"evaluation.retrieval={queries}"))
     assert result.training is not None
