@@ -164,5 +164,5 @@ def test_other_queries_in_another_language_are_other_observations() -> None:
 
 
 def test_queries_in_the_language_of_the_index_alone_are_compared() -> None:
-    before, after = (asked("index", {"en": ("u", right(wrong))}) for wrong in (0, 20))
+    before, after = (asked("index", {"en": ("u", right(wrong)), "teacher": ("u", right(wrong))}) for wrong in (0, 20))
     assert [(one.language, one.clear) for one in query_regressions("x", before, after)] == [("average", True), ("en", True)]
