@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from budget_tables import budget_table
+from choice_table import choice_table
 from export_tables import export_table
 from index_tables import check_table, diagnosis_table
 from mining_tables import f1_table, speed_table
@@ -297,6 +298,7 @@ def benchmarks(page: str) -> str:
         page = put(page, "budget-table", budget_table(*read("export_budget")))
     speeds = read("engine_speed", "engine_speed_other_machine")
     page = put(page, "engine-table", engine_table(speeds, *read("engine_quality")))
+    page = put(page, "choice-table", choice_table(*read("checkpoint_choice")))
     page = put(page, "task-table", task_table(*read("task_speed")))
     page = put(page, "encode-table", encode_table(*read("encode_gpu", "encode_cpu", "train_cpu", "cost_growth")))
     if (RESULTS / "export_onnx.json").is_file():

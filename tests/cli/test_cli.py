@@ -167,6 +167,11 @@ def test_prepare_shows_what_was_left_out(isogloss: Call, tsv: Path) -> None:
     assert "82  pairs read" in shown.out and "-1  identical sides" in shown.out and "Hotel ↔ Hotel" in shown.out
     as_json = json.loads(isogloss("prepare", tsv, "--out", "store", "--explain", "1", "--json").out)
     assert as_json["rows_out"] == 81 and as_json["explained"]["identical sides"][0]["source"] == "Hotel"
+    limited = json.loads(
+        isogloss("prepare", tsv, "--out", "store", "--max-per-language", "7", "--max-per-corpus", "9", "--json").out
+    )
+    assert {counts["train"] for counts in limited["languages"].values()} == {7}
+    assert {one["rule"]: one["count"] for one in limited["dropped"]}["over the limit per language"] == 2 * (9 - 7)
     assert isogloss("prepare", tsv, "--on-error", "perhaps").code == 2
 
 

@@ -10,7 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isogloss.evaluation.alignment import AlignmentEvaluator, LanguageResult, PerQuery
-from isogloss.evaluation.regressions import in_words, regressions
+from isogloss.evaluation.bootstrap import share
+from isogloss.evaluation.compare import Outcome, TaskScore
+from isogloss.evaluation.regressions import in_words, query_regressions, regressions
+from isogloss.evaluation.tasks.retrieval import MAIN
 from isogloss.types import Bitext, LanguageScores, Pair
 from tiny import KnownVectors
 
@@ -73,19 +76,33 @@ def test_all_that_is_lower_is_there_and_nothing_else(by_language: list[tuple[lis
     assert ("average" in found) == (sums[1] < sums[0])
 
 
-def test_the_sentence_has_what_is_clear_and_averages_within_noise() -> None:
+def test_the_sentence_has_what_is_clear_and_averages_and_languages_within_noise() -> None:
     before = answers({"de": right(0), "ru": right(0)})
     clear = regressions("the bridge alone", before, answers({"de": right(20), "ru": right(1)}))
     assert in_words(clear) == (
         "on the held-out pairs the model is worse than the bridge alone: sources found by their translation 89.5% (was 100.0%)"
-        " on average, sources found by their translation 80.0% (was 100.0%) in de"
+        " on average, sources found by their translation 80.0% (was 100.0%) in de; lower than the bridge alone, within noise:"
+        " single scores in ru"
     )
     noise = regressions("the bridge alone", before, answers({"de": right(1), "ru": right(0)}))
     assert in_words(noise) == (
         "on the held-out pairs the model is lower than the bridge alone, within noise: sources found by their translation 99.5%"
-        " (was 100.0%) on average"
+        " (was 100.0%) on average, single scores in de"
     )
     assert [one.as_dict()["clear"] for one in noise] == [False, False] and in_words([]) == ""
+
+
+def test_no_language_that_lost_is_left_out_of_the_sentence_but_a_long_list_is_cut() -> None:
+    """The average is as before: what half of the languages lose, the others gain."""
+    for count, said in (
+        (4, "l0, l1, l2 and l3"),
+        (8, "l0, l1, l2, l3, l4, l5, l6 and l7"),
+        (9, "l0, l1, l2, l3, l4, l5, l6, l7 and 1 more"),
+    ):
+        before, after = (answers({f"l{n}": right(lost[n < count]) for n in range(2 * count)}) for lost in ((1, 0), (0, 1)))
+        assert in_words(regressions("x", before, after)) == (
+            f"on the held-out pairs the model is lower than x, within noise: single scores in {said}"
+        )
 
 
 def test_a_cosine_counts_from_what_is_shown() -> None:
@@ -109,3 +126,43 @@ def test_answers_are_what_the_scores_count() -> None:
         assert getattr(german.scores, name) == pytest.approx(items.values.mean())
         assert [questions.sources[row] for row in items.sources] == ["s0", "s1", "s2", "s3"]
     assert questions(student).scores == (german.scores,)
+
+
+def asked(table: str, by_language: dict[str, tuple[str, Sequence[float]]]) -> Outcome:
+    """Answers to queries, by language: the name of the queries, and which found their document."""
+    scores = [
+        TaskScore(table, language, MAIN, share(np.array(found), unit), averaged=language not in ("en", "teacher"))
+        for language, (unit, found) in by_language.items()
+    ]
+    own_index = TaskScore("another table", "de", MAIN, share(np.ones(3), "u"))
+    return Outcome("stage", (*scores, own_index))
+
+
+def test_queries_that_find_less_are_named_by_language_and_on_average() -> None:
+    """The same three queries lost in two languages count once, and what English loses is not part of the average."""
+    before = asked("index", {name: ("u", right(0)) for name in ("de", "ru", "en", "teacher")})
+    after = asked("index", {"de": ("u", right(3)), "ru": ("u", right(3)), "en": ("u", right(9)), "teacher": ("u", right(0))})
+    average, *languages = found = query_regressions("the bridge alone", before, after)
+    assert [one.language for one in found] == ["average", "de", "ru"] and {one.before for one in found} == {1.0}
+    assert [one.standard_errors for one in found] == [pytest.approx(math.sqrt(3))] * 3 and not average.clear
+    assert all(one.score == MAIN and one.after == pytest.approx(0.97) for one in languages)
+    assert in_words(found) == (
+        "on the queries the model is lower than the bridge alone, within noise: documents found by queries 97.0% (was 100.0%)"
+        " on average, single scores in de and ru"
+    )
+    both = [*regressions("x", answers({"de": right(0)}), answers({"de": right(1)})), *found]
+    assert in_words(both).startswith("on the held-out pairs and the queries the model is lower than x, within noise: sources")
+
+
+def test_other_queries_in_another_language_are_other_observations() -> None:
+    before = asked("index", {"de": ("u", right(0)), "ru": ("v", right(0, 50))})
+    after = asked("index", {"de": ("u", right(3)), "ru": ("v", right(3, 50))})
+    average = query_regressions("x", before, after)[0]
+    assert average.after == pytest.approx((0.97 + 0.94) / 2)
+    assert average.standard_errors == pytest.approx((0.03 + 0.06) / math.sqrt(3 * (0.01**2 + 0.02**2)))
+    assert not query_regressions("x", after, before)
+
+
+def test_queries_in_the_language_of_the_index_alone_are_compared() -> None:
+    before, after = (asked("index", {"en": ("u", right(wrong)), "teacher": ("u", right(wrong))}) for wrong in (0, 20))
+    assert [(one.language, one.clear) for one in query_regressions("x", before, after)] == [("average", True), ("en", True)]

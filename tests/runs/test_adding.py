@@ -88,6 +88,20 @@ def test_it_leaves_a_record_results_and_a_card(place: Path, added: RunResult) ->
     assert (added.folder / "metrics.jsonl").is_file() and not (added.folder / "work" / "candidate").exists()
 
 
+def test_what_a_language_lost_against_the_student_before_is_in_the_results(added: RunResult) -> None:
+    lost = {(one["language"], one["score"]) for one in added.details["regressions"] if one["language"] != "average"}
+    before, after = scores(added, "before"), scores(added, "after")
+    smallest = {"teacher_index": 1e-9, "to_source": 1e-9, "from_source": 1e-9, "cosine": 0.005}
+    assert lost == {
+        (language, name)
+        for language in before
+        for name, least in smallest.items()
+        if getattr(before[language], name) - getattr(after[language], name) > least
+    }
+    assert {one["stage"] for one in added.details["regressions"]} <= {"the student before"} and added.training is not None
+    assert bool(lost) == ("the student before" in added.training.setback)
+
+
 def test_growing_alone_changes_no_old_vector(models: Path, place: Path) -> None:
     recipe = german_recipe(models, place / "pairs.tsv", place / "unused")
     student = Student.from_pretrained(str(place / "run"), max_tokens=32, device="cpu")

@@ -137,3 +137,18 @@ def test_told_languages_are_checked(tmp_path: Path) -> None:
     for told, message in (("german", "'german' is not a language code"), ("en", "cannot be the source language")):
         with pytest.raises(DataError, match=message):
             gather_store(recipe([str(tmp_path / "x.tsv")], language=told), tmp_path / "store")
+
+
+def test_a_store_is_prepared_again_if_only_a_part_of_it_is_wanted(tmp_path: Path) -> None:
+    rows = [Pair(f"number {n}", f"{code} {n}", code, "c", "train") for n in range(9) for code in ("de", "fr")]
+    prepare(Bitext.of(rows), recipe(["x"]).cleaning, held_out=0, out=tmp_path / "old")
+    limited = recipe([str(tmp_path / "old")], max_per_language=4)
+    store = gather_store(limited, tmp_path / "new")
+    assert gather_pairs(limited, out=tmp_path / "own").folder == tmp_path / "own"
+    assert {language: counts["train"] for language, counts in store.manifest["languages"].items()} == {"de": 4, "fr": 4}
+    assert len(set(store.bitext().column("source"))) == 4
+    hashes = [
+        gather_store(recipe([str(tmp_path / "old")], f"seed={seed}", max_per_corpus=4), tmp_path / str(seed)).hash
+        for seed in (17, 18)
+    ]
+    assert hashes[0] == store.hash != hashes[1]

@@ -159,6 +159,23 @@ def test_a_run_takes_a_prepared_store_as_it_is(models: Path, tsv: Path, tmp_path
     assert other.details["store"] == str(done.folder / "pairs") and not (tmp_path / "other" / "pairs").exists()
 
 
+def test_the_teacher_embeds_only_the_pairs_under_a_limit(models: Path, tsv: Path, tmp_path: Path) -> None:
+    """All 32 training sentences without one; ten with one, and the same ten when a killed run starts again."""
+    limited, hashes = "pairs.max_per_language=10", []
+    for folder, limits, sentences in (("all", (), 32), ("cut", (limited,), 10), ("whole", (limited,), 10)):
+        recipe = tmp_path / f"{folder}.toml"
+        recipe.write_text(recipes.dump(tiny_recipe(models, tsv, tmp_path / folder, OFTEN, *limits)), encoding="utf-8")
+        if folder == "cut":
+            assert ended(started(run_until, recipe, "teacher", 1)) == -9
+        steps: list[Step] = []
+        result = run(recipes.load(recipe), steps.append)
+        assert {step.total for step in steps if step.stage == "teacher"} == {sentences}
+        hashes.append(json.loads((result.folder / "run.json").read_text())["hashes"])
+    assert hashes[0] != hashes[1] == hashes[2]
+    assert "| pairs | 20 | not stated |" in (result.model / "README.md").read_text()
+    assert result.reports[-1].scores[0].queries == 8, "all held-out pairs are measured"
+
+
 def test_a_model_carries_what_it_was_trained_on_and_scanned_for(models: Path, tsv: Path, tmp_path: Path) -> None:
     done = run(tiny_recipe(models, tsv, tmp_path / "done"))
     for place in (done.folder, done.model):

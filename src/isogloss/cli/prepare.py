@@ -8,6 +8,7 @@ from typer import Argument, Option
 from isogloss.cli.options import PAIRS, JsonFlag, SetOption, recipe_options
 
 KEYS = {"--source-language": "pairs.source_language", "--held-out": "pairs.held_out"}
+KEYS |= {"--max-per-language": "pairs.max_per_language", "--max-per-corpus": "pairs.max_per_corpus"}
 KEYS |= {"--format": "pairs.format", "--columns": "pairs.columns"}
 
 

@@ -36,6 +36,10 @@ class PairsSettings(Settings):
     held_out: float = setting(
         0.1, "Share of source sentences held out for testing if a file has no split column.", at_least=0.0, at_most=0.5
     )
+    max_per_language: int = setting(
+        0, "Maximum training pairs per language; the others are not even embedded by the teacher. 0: no limit.", at_least=0
+    )
+    max_per_corpus: int = setting(0, "The same for each corpus in each language; 0: no limit.", at_least=0)
     on_error: str = setting("fail", 'What to do with malformed lines: "fail", "skip" (counted) or "stop-after N".')
 
 
@@ -253,8 +257,8 @@ class TrainingSettings(Settings):
     dev_checks: int = setting(10, "Number of evaluations on the dev set during training.", at_least=1)
     select: Literal["both", "retrieval", "mse", "loss"] = setting(
         "both",
-        "What the best checkpoint is chosen by: retrieval of translations and in the teacher's index (ties: distance to the "
-        "teacher), retrieval alone, that distance alone, or (translate only) the dev loss.",
+        "What the best checkpoint is chosen by: retrieval of translations and in the teacher's index (the nearest to the "
+        "teacher of those within one standard error), retrieval alone, the distance alone, or (translate only) the dev loss.",
     )
     patience: int = setting(0, "Stop after this many dev measurements without a gain; 0 trains to the end.", at_least=0)
     trackers: tuple[str, ...] = setting((), 'Where metrics go besides metrics.jsonl: "tensorboard", "wandb".')

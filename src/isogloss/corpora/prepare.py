@@ -26,6 +26,7 @@ from isogloss.corpora.leaks.scan import LeakScanner
 from isogloss.corpora.preparation.auto_thresholds import set_thresholds
 from isogloss.corpora.preparation.feeds import Feed, from_bitext, from_source
 from isogloss.corpora.preparation.manifest import count, manifest_of, total
+from isogloss.corpora.preparation.pair_limits import NO_LIMITS, PairLimits
 from isogloss.corpora.preparation.pair_selection import ScoredPart, Selection
 from isogloss.corpora.preparation.score_blocks import warm_up
 from isogloss.corpora.preparation.scored_parts import ScoredFeed, Scorer, passed_over
@@ -62,6 +63,7 @@ class PrepareOptions:
     cleaning: CleaningSettings = field(default_factory=CleaningSettings)
     leaks: LeakSettings = field(default_factory=LeakSettings)
     held_out: float = 0.1
+    limits: PairLimits = NO_LIMITS
     languages: tuple[str, ...] = ()
     on_error: str = "fail"
     workers: int = 1
@@ -155,7 +157,8 @@ def _prepare(feeds: Sequence[Feed], out: Path, options: PrepareOptions) -> Store
         raise _nothing_read(scored)
     thresholds = set_thresholds(parts) if cleaning.auto else []
     used = {rule.name for part in parts for rule in part.rules}
-    selection = Selection(parts, cleaning, options.held_out, [rule.name for rule in rule_classes() if rule.name in used])
+    rules = [rule.name for rule in rule_classes() if rule.name in used]
+    selection = Selection(parts, cleaning, options.held_out, rules, options.limits)
     rows = sum(part.rows for part in parts)
     options.on_progress(Step("pairs", rows, rows + 1, "pairs", "selecting"))
     selection.run()

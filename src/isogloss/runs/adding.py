@@ -35,7 +35,7 @@ from isogloss.runs.card import card_info, save_student
 from isogloss.runs.finished import Finished, StorePart, combined_training, open_finished, target_languages
 from isogloss.runs.gate import judge
 from isogloss.runs.gathering import gather_source, language_subset
-from isogloss.runs.measure import Measurements, measured_pairs, measured_queries, pair_counts
+from isogloss.runs.measure import BEFORE, Measurements, measured_pairs, measured_queries, pair_counts
 from isogloss.runs.models import open_teacher
 from isogloss.runs.replay import draw, held_out_text, together, without_held_out
 from isogloss.runs.run import Run, RunResult, StageResult, refuse_overlap, vector_folder
@@ -48,7 +48,7 @@ from isogloss.types import PairSource, PairView
 logger = logging.getLogger(__name__)
 
 CANDIDATE = "candidate"
-KEPT_OF_PAIRS = ("source_language", "dictionaries", "licenses", "held_out", "on_error")
+KEPT_OF_PAIRS = ("source_language", "dictionaries", "licenses", "held_out", "max_per_language", "max_per_corpus", "on_error")
 
 
 class Refused(IsoglossError):
@@ -164,7 +164,7 @@ def _add(run: Run, finished: Finished, settings: AddSettings) -> RunResult:
         teacher, student = _open(run, finished)
     with run.timed("measure"):
         measurements = Measurements(run, evaluator, queries, teacher)
-        measurements.measure("before", student)
+        measurements.measure(BEFORE, student)
     with run.timed("vocabulary"):
         growth = grow_for(student, pairs.new, sample, recipe, teacher, run.on_progress)
     with run.timed("measure"):
@@ -178,6 +178,8 @@ def _add(run: Run, finished: Finished, settings: AddSettings) -> RunResult:
         summary = session.train()
     with run.timed("measure"):
         measurements.add("after", session.trained_vectors(measurements.texts))
+        near_teacher = teacher is None or bool(recipe.losses.mse)
+        lost, setback = measurements.regressions(near_teacher, trained=bool(summary.best_step))
     reports = measurements.reports
     verdict = judge(reports[0], reports[-1], pairs.old.languages, settings)
     replayed = {} if pairs.replay is None else {one: pairs.replay.counts.total(language=one) for one in pairs.replay.languages}
@@ -190,8 +192,10 @@ def _add(run: Run, finished: Finished, settings: AddSettings) -> RunResult:
         "added": list(recipe.languages),
         "changed": [*(["vocabulary"] if growth else []), *(["weights"] if summary.best_step else [])],
         "gate": verdict.as_dict(),
+        "regressions": lost,
     }
-    result = run.result(reports, [StageResult("distill", summary, {"pairs": len(session.pairs)})], details)
+    stage = StageResult("distill", summary, {"pairs": len(session.pairs)}).with_setback(setback)
+    result = run.result(reports, [stage], details)
     retrieved = measurements.retrieval(recorded_scan(training_data(pairs.store.manifest)))
     details = result.details | measurements.uncertainty_and_bias()
     result = replace(result, folder=candidate if verdict.over else run.folder, retrieval=retrieved, details=details)

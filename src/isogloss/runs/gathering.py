@@ -17,6 +17,7 @@ from isogloss.config import CleaningSettings, LeakSettings, PairsSettings, Recip
 from isogloss.corpora import phrasebook
 from isogloss.corpora.cleaning.quality_scores import SimilarityModel
 from isogloss.corpora.preparation.feeds import Feed, from_bitext, from_source, from_store
+from isogloss.corpora.preparation.pair_limits import PairLimits
 from isogloss.corpora.preparation.workers import cpu_count
 from isogloss.corpora.prepare import Prepared, PrepareOptions, prepare_store, refuse_other_folder
 from isogloss.corpora.reading.compression import looks_packed
@@ -70,9 +71,10 @@ def language_subset(store: Store, languages: Sequence[str]) -> PairView:
 
 
 def _as_it_is(recipe: Recipe, on_progress: OnProgress) -> Store | None:
-    """The prepared store that a recipe names, if it names nothing else."""
+    """The prepared store that a recipe names, if it names nothing else and takes all of it."""
     settings = recipe.pairs
-    if len(settings.files) != 1 or settings.corpora or settings.source_text or not is_store(Path(settings.files[0])):
+    others = settings.corpora or settings.source_text or _limits(recipe).reasons
+    if others or len(settings.files) != 1 or not is_store(Path(settings.files[0])):
         return None
     store = open_store(settings.files[0])
     refuse_missing_languages(tuple(map(canonical, recipe.languages)), store.languages)
@@ -91,6 +93,7 @@ def gather_store(recipe: Recipe, out: Path, on_progress: OnProgress = silent, wo
             cleaning=recipe.cleaning,
             leaks=recipe.leaks_scanned,
             held_out=recipe.pairs.held_out,
+            limits=_limits(recipe),
             languages=tuple(map(canonical, recipe.languages)),
             on_error=recipe.pairs.on_error,
             workers=workers or recipe.threads or cpu_count(),
@@ -98,6 +101,10 @@ def gather_store(recipe: Recipe, out: Path, on_progress: OnProgress = silent, wo
             on_progress=on_progress,
         )
         return prepare_store(feeds, out, options)
+
+
+def _limits(recipe: Recipe) -> PairLimits:
+    return PairLimits(recipe.pairs.max_per_language, recipe.pairs.max_per_corpus, recipe.seed)
 
 
 def gather_feeds(recipe: Recipe, out: Path, on_progress: OnProgress, stack: ExitStack) -> list[Feed]:

@@ -19,7 +19,7 @@ from isogloss.evaluation.alignment import AlignmentEvaluator, LanguageResult
 from isogloss.evaluation.compare import Comparison, Outcome, compare
 from isogloss.evaluation.data.retrieval_sets import RetrievalSet, open_retrieval_set
 from isogloss.evaluation.leak_report import Scan
-from isogloss.evaluation.regressions import in_words, regressions
+from isogloss.evaluation.regressions import in_words, query_regressions, regressions
 from isogloss.evaluation.space import Space
 from isogloss.evaluation.tasks.retrieval import retrieval, teacher_space
 from isogloss.evaluation.tasks.task import Task
@@ -34,9 +34,10 @@ from isogloss.types import SCHEMA, TEST, TRAIN, Bitext, FloatArray, PairSource, 
 
 logger = logging.getLogger(__name__)
 
-UNTOUCHED, BRIDGE = "untouched", "bridge"
+UNTOUCHED, BRIDGE, BEFORE = "untouched", "bridge", "before"
 
-INPUTS = {UNTOUCHED: "the untouched student", BRIDGE: "the bridge alone"}  # what a trained student is compared with
+# What the last stage is compared with; `isogloss add` starts from a finished student.
+INPUTS = {UNTOUCHED: "the untouched student", BRIDGE: "the bridge alone", BEFORE: "the student before"}
 
 
 class Measurements:
@@ -97,10 +98,12 @@ class Measurements:
         return {"intervals": bounds, "own_language_share": shares}
 
     def regressions(self, follows_teacher: bool, trained: bool) -> tuple[list[dict[str, Any]], str]:
-        """What the last stage does worse than the untouched student or the bridge: as data, and in a sentence."""
-        *earlier, (_, last) = self.stages
-        compared = [(INPUTS[name], results) for name, results in reversed(earlier) if name in INPUTS]
-        found = [one for name, results in compared for one in regressions(name, results, last)]
+        """What the last stage does worse than the ones in `INPUTS`: as data, and in a sentence. It is logged, too."""
+        found = []
+        for name, results in reversed(self.stages[:-1]):
+            found += regressions(INPUTS[name], results, self.stages[-1][1]) if name in INPUTS else []
+        for outcome in reversed(self.outcomes[:-1]):
+            found += query_regressions(INPUTS[outcome.model], outcome, self.outcomes[-1]) if outcome.model in INPUTS else []
         sentence = in_words(found)
         if sentence and trained and any(one.clear for one in found):
             sentence = str(Diagnosis(sentence, better_next(follows_teacher)))

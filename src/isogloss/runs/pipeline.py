@@ -110,15 +110,14 @@ def refuse_unfit_pairs(recipe: Recipe, pairs: PairSource) -> None:
 
 def _compare(session: StageSession, details: dict[str, Any]) -> None:
     """Report what the final student does worse than the untouched one or the bridge."""
-    if session.measurements is None or len(session.measurements.stages) < 2:
+    measurements = session.measurements
+    if measurements is None or max(len(measurements.stages), len(measurements.outcomes)) < 2:
         return
     with session.run.timed("measure"):
         held = session.teacher is None or bool(session.recipe.losses.mse)
-        details["regressions"], sentence = session.measurements.regressions(held, bool(session.results))
-    if sentence and session.results:
-        last = session.results[-1]
-        setback = "; ".join(part for part in (last.summary.setback, sentence) if part)
-        session.results[-1] = replaced(last, summary=replaced(last.summary, setback=setback))
+        details["regressions"], sentence = measurements.regressions(held, bool(session.results))
+    if session.results:
+        session.results[-1] = session.results[-1].with_setback(sentence)
 
 
 def _save(run: Run, result: RunResult, student: Student, pairs: PairSource | None, store: Store | None) -> None:

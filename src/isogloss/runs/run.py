@@ -12,9 +12,9 @@
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -39,6 +39,11 @@ class StageResult:
     name: str
     summary: TrainingSummary
     examples: dict[str, int]
+
+    def with_setback(self, sentence: str) -> Self:
+        """With another sentence on what training lost; it may be empty."""
+        setback = "; ".join(part for part in (self.summary.setback, sentence) if part)
+        return replace(self, summary=replace(self.summary, setback=setback))
 
     def as_dict(self) -> dict[str, Any]:
         """For results.json."""

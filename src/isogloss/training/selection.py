@@ -1,18 +1,20 @@
-"""Which weights of a training are kept: the best at retrieval, and, where that is within noise, those nearest the teacher.
+"""Which weights of a training are kept: of all that are about the best at retrieval, those nearest the teacher.
 
 Dev pairs are few, and a good student finds nearly all of them. A step that finds one sentence more was lucky, not better; the
-distance to the teacher, a mean over all pairs, is more precise. So a step is preferred for its retrieval only if the difference
-is more than noise. Differences are paired: both steps answer the same queries, and all queries of a source sentence, in any
-language, count as one observation. With u_s the difference that the queries of source s make to the mean over languages,
+distance to the teacher, a mean over all pairs, is more precise. So this is the one-standard-error rule (Breiman et al. 1984):
+of the measurements that are at most one standard error below the one that found most, the nearest to the teacher is kept.
+Differences are paired: both answer the same queries, and all queries of a source sentence, in any language, count as one
+observation. With u_s the difference that the queries of source s make to the mean over languages,
 
-    z = Σ_s u_s / √(Σ_s u_s²)
+    z = Σ_s u_s / √(Σ_s u_s²)          is the difference in standard errors
 
-which for equal weights is the root of McNemar's χ². A difference of more than two standard errors (z > 2) is clear.
+which for equal weights is the root of McNemar's χ². `benchmarks/checkpoint_choice.py` compares this rule with others.
 
-`Selection` sees one measurement after another; only the weights of one are kept.
+`choose` is the rule for a list of measurements. `Selection` sees one after another; only the weights of one are kept.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +24,9 @@ from numpy.typing import NDArray
 
 Doubles = NDArray[np.float64]
 
-STANDARD_ERRORS = 2.0
+NOISE = 1.0  # standard errors that one measurement may be below another and still be about as good
+STANDARD_ERRORS = 2.0  # beyond which a difference is reported as clear
+TOLERANCE = 1e-9  # rounding
 NOTHING_COUNTED: Doubles = np.zeros(0)
 
 
@@ -43,16 +47,26 @@ def standard_errors(differences: Doubles) -> float:
     return float(differences.sum()) / spread if spread else 0.0
 
 
-def clearly_below(score: SelectionScore, reference: SelectionScore) -> bool:
-    """Whether less was found than with other weights, by more than noise."""
-    return standard_errors(reference.found - score.found) > STANDARD_ERRORS
+def is_behind(score: SelectionScore, reference: SelectionScore) -> bool:
+    """Whether less was found than with other weights, by more than one standard error."""
+    return standard_errors(reference.found - score.found) > NOISE + TOLERANCE
+
+
+def choose(scores: Iterable[SelectionScore]) -> int:
+    """The place of the measurement whose weights are left after all of them."""
+    selection, chosen = Selection(), 0
+    for place, score in enumerate(scores):
+        preferred = selection.prefers(score)
+        selection.take(score, preferred)
+        chosen = place if preferred else chosen
+    return chosen
 
 
 class Selection:
     """The measurement whose weights are kept, and the number of measurements since.
 
-    No measurement that finds clearly less than the one that found most is kept; of the others, the one of the highest value.
-    The first of equals stays: steps that change nothing are no gain.
+    No measurement that is behind the one that found most is kept; of the others, the one of the highest value. The first of
+    equals stays: steps that change nothing are no gain.
     """
 
     def __init__(self, patience: int = 0) -> None:
@@ -68,9 +82,9 @@ class Selection:
         if not math.isfinite(score.value):
             return False
         most = self._most_with(score)
-        if clearly_below(score, most):
+        if is_behind(score, most):
             return False
-        return clearly_below(self.kept, most) or not score.value <= self.kept.value  # a kept value may not be a number
+        return is_behind(self.kept, most) or not score.value <= self.kept.value  # a kept value may not be a number
 
     def take(self, score: SelectionScore, preferred: bool) -> None:
         """Record a measurement and whether it was preferred."""

@@ -111,6 +111,7 @@ def manifest_of(
             "cleaning": _without_folders(as_dict(cleaning)),
             "leaks": _without_folders(as_dict(leaks)),
             "held_out": selection.held_out,
+            **({"limits": asdict(selection.limits)} if selection.limits.reasons else {}),
         },
         "thresholds": [asdict(threshold) for threshold in thresholds],
         "leak_scan": {

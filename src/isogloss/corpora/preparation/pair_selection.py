@@ -1,10 +1,10 @@
-"""Decide which scored pairs are kept: by thresholds, the leak scan, duplicates, and text of the test split.
+"""Decide which scored pairs are kept: by thresholds, the leak scan, duplicates, text of the test split, and limits.
 
 Only scores and hashes are read, never text. Comparisons across all pairs go through slices of the space of hashes, so memory
 depends on the slice and not on the number of pairs.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, pairwise
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from isogloss.config import CleaningSettings
 from isogloss.corpora.cleaning.rule import Rule
 from isogloss.corpora.leaks.scan import LEVELS
+from isogloss.corpora.preparation.pair_limits import NO_LIMITS, PER_CORPUS, PER_LANGUAGE, PairLimits, beyond
 from isogloss.corpora.preparation.score_blocks import score_column
 from isogloss.corpora.reading.compression import PARQUET_FAULTS
 from isogloss.corpora.text.arrays import begins_run
@@ -26,7 +27,7 @@ from isogloss.corpora.text.hashing import Hashes, among, combine, distinct, mix
 from isogloss.corpora.text.minhash import BANDS, HASHES, Signatures, bands, likeness
 from isogloss.errors import DataError
 from isogloss.storage import content_hash
-from isogloss.types import TEST, BoolArray
+from isogloss.types import TEST, BoolArray, IntArray
 
 KEPT = 0
 ROWS_PER_SLICE = 1_500_000
@@ -65,11 +66,19 @@ class ScoredPart:
 class Selection:
     """Decides about the rows of all scored parts."""
 
-    def __init__(self, parts: Sequence[ScoredPart], settings: CleaningSettings, held_out: float, rules: Sequence[str]) -> None:
+    def __init__(
+        self,
+        parts: Sequence[ScoredPart],
+        settings: CleaningSettings,
+        held_out: float,
+        rules: Sequence[str],
+        limits: PairLimits = NO_LIMITS,
+    ) -> None:
         self.parts = parts
         self.settings = settings
         self.held_out = held_out
-        self.reasons = ("", *rules, *LEAK_REASONS, DUPLICATE, NEAR_DUPLICATE, IN_TEST_SPLIT)
+        self.limits = limits
+        self.reasons = ("", *rules, *LEAK_REASONS, DUPLICATE, NEAR_DUPLICATE, IN_TEST_SPLIT, *limits.reasons)
         self._number = {name: number for number, name in enumerate(self.reasons)}
         # All rows in one array; each part has a view of its own rows.
         bounds = [0, *accumulate(part.rows for part in parts)]
@@ -91,6 +100,8 @@ class Selection:
             for band in range(BANDS):
                 self._drop_copies(NEAR_DUPLICATE, ["signature"], partial(_band, band))
         self._drop_test_text()
+        self._drop_beyond(self.limits.per_corpus, lambda part: (part.corpus, part.language), PER_CORPUS)
+        self._drop_beyond(self.limits.per_language, lambda part: part.language, PER_LANGUAGE)
 
     def _apply_rules(self, part: ScoredPart) -> None:
         """Decide what depends on one row alone: its split, the first rule that refuses it, and the leak scan."""
@@ -161,6 +172,21 @@ class Selection:
                     own = np.flatnonzero(in_slice(side))
                     found[own] |= among(side[own], known)
                 reasons[found & ~part.test[rows] & (reasons == KEPT)] = self._number[IN_TEST_SPLIT]
+
+    def _drop_beyond(self, most: int, group_of: Callable[[ScoredPart], Hashable], reason: str) -> None:
+        """Drop the training pairs of each group of parts beyond `most` of them; 0 drops none."""
+        for group in dict.fromkeys(map(group_of, self.parts)) if most else ():
+            own = [place for place, part in enumerate(self.parts) if group_of(part) == group]
+            self._reason[beyond(self._training_pairs(own), most, self.limits.seed)] = self._number[reason]
+
+    def _training_pairs(self, places: Sequence[int]) -> Iterator[tuple[IntArray, Hashes, Hashes]]:
+        """The kept training pairs of some parts: their rows and hashes, one row group at a time."""
+        for place in places:
+            part = self.parts[place]
+            for rows, table in part.batches(["source_hash", "target_hash"]):
+                own = np.flatnonzero((part.reasons[rows] == KEPT) & ~part.test[rows])
+                source, target = _sides(table)
+                yield self._start[place] + rows.start + own, source[own], target[own]
 
     def _sides(self) -> Iterator[tuple[ScoredPart, slice, tuple[Hashes, Hashes]]]:
         for part in self.parts:
