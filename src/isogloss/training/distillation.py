@@ -40,7 +40,6 @@ from isogloss.training.dev_set import DevSet, MeasuredBy
 from isogloss.training.dev_split import split_dev
 from isogloss.training.distributed import Distributed
 from isogloss.training.engines.choose import (
-    device_of,
     ignored_settings,
     needs_teacher_vectors,
     refuse_misfits,
@@ -205,7 +204,7 @@ class Distillation:
             dev = MeasuredBy(measured, lambda rows: self.student.vectors_of(self.data.tokens, rows, remembered()))
         config = EngineConfig.of(
             settings,
-            device_of(self.student),
+            self.student,
             split=self.split,
             remembered=remembered,
             batch_sizes=[settings.batch_pairs],

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from isogloss.config import Engine as EngineName
 from isogloss.config import TrainingSettings
+from isogloss.kernels.native_bf16 import computes_bf16
 from isogloss.models.frozen_layers import Activations, SplitBody
 from isogloss.models.student import Student
 from isogloss.training.distributed import Distributed
@@ -57,9 +58,9 @@ class EngineConfig:
     not_recorded: str = ""
 
     @classmethod
-    def of(cls, settings: TrainingSettings, device: torch.device, **others: Any) -> Self:  # noqa: ANN401 - other fields
-        """By the settings of a training on a device."""
-        bf16 = settings.precision == "bf16" or (settings.precision == "auto" and device.type == "cuda")
+    def of(cls, settings: TrainingSettings, model: Student | nn.Module, **others: Any) -> Self:  # noqa: ANN401 - other fields
+        """By the settings of a training of a model, on the device where it is."""
+        bf16 = settings.precision == "bf16" or (settings.precision == "auto" and trains_in_bf16(model))
         return cls(
             settings.chunk_pairs,
             bf16,
@@ -356,6 +357,17 @@ class EagerEngine:
             parameter.grad = None
         for module in self.modules:
             module.eval()
+
+
+def trains_in_bf16(model: Student | nn.Module) -> bool:
+    """Whether bf16 is the faster precision: on CUDA, and on CPUs that compute it for students that do without padding.
+
+    On a CPU the attention of other models, and LSTMs, take longer in bf16.
+    """
+    if not isinstance(model, Student):
+        return next(model.parameters()).device.type == "cuda"
+    device = model.model.device
+    return device.type == "cuda" or (computes_bf16(device) and hasattr(model.model[0], "auto_model") and model.packs)
 
 
 def task_offsets(tasks: Sequence[Task]) -> IntArray:
