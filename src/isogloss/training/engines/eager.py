@@ -20,11 +20,11 @@ from torch import Tensor, nn
 
 from isogloss.config import Engine as EngineName
 from isogloss.config import TrainingSettings
-from isogloss.kernels.native_bf16 import computes_bf16
 from isogloss.models.frozen_layers import Activations, SplitBody
 from isogloss.models.student import Student
 from isogloss.training.distributed import Distributed
 from isogloss.training.engines.base import OptimizerConfig, TokenCount, random_state, set_random_state
+from isogloss.training.engines.precision import trains_in_bf16
 from isogloss.training.engines.token_table import TableRows, clip_and_move, optimizer_of_others
 from isogloss.training.moving_teacher import MovingTeacher
 from isogloss.training.tasks.protocol import ModelTask, SentenceBatch, SentenceTask, Task, named_losses
@@ -60,7 +60,7 @@ class EngineConfig:
     @classmethod
     def of(cls, settings: TrainingSettings, model: Student | nn.Module, **others: Any) -> Self:  # noqa: ANN401 - other fields
         """By the settings of a training of a model, on the device where it is."""
-        bf16 = settings.precision == "bf16" or (settings.precision == "auto" and trains_in_bf16(model))
+        bf16 = trains_in_bf16(model, settings)
         return cls(
             settings.chunk_pairs,
             bf16,
@@ -357,17 +357,6 @@ class EagerEngine:
             parameter.grad = None
         for module in self.modules:
             module.eval()
-
-
-def trains_in_bf16(model: Student | nn.Module) -> bool:
-    """Whether bf16 is the faster precision: on CUDA, and on CPUs that compute it for students that do without padding.
-
-    On a CPU the attention of other models, and LSTMs, take longer in bf16.
-    """
-    if not isinstance(model, Student):
-        return next(model.parameters()).device.type == "cuda"
-    device = model.model.device
-    return device.type == "cuda" or (computes_bf16(device) and hasattr(model.model[0], "auto_model") and model.packs)
 
 
 def task_offsets(tasks: Sequence[Task]) -> IntArray:
