@@ -93,7 +93,7 @@ def test_text_to_learn_from_is_encoded_in_bf16_where_the_cpu_computes_it(monkeyp
     found, expected = quick.encode(MANY), encoder.encode(MANY)
     assert quick._fast is not None and quick._fast.dtype == torch.bfloat16
     assert encoder._fast is not None and encoder._fast.dtype == torch.float32
-    assert 1e-5 < np.abs(found - expected).max() and (found * expected).sum(1).min() > 0.9995
+    assert np.abs(found - expected).max() > 1e-5 and (found * expected).sum(1).min() > 0.9995
     single = SentenceEncoder(encoder.model, "teacher", precision="float32")
     assert single.for_training() is single
 

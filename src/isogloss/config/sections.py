@@ -131,7 +131,9 @@ class TeacherSettings(Settings):
     model: str = setting("all-MiniLM-L6-v2", "Hub name or local folder of a sentence-transformers model; empty: no teacher.")
     prompt: str = setting("", "Text to prepend to every sentence for the teacher, if it was trained with one.")
     batch_size: int = setting(32, "Sentences encoded at a time.", at_least=1)
-    precision: Literal["auto", "float32"] = setting("auto", "Precision for encoding: auto is float16 on CUDA, else float32.")
+    precision: Literal["auto", "float32"] = setting(
+        "auto", "Precision for encoding training text: auto is bf16 or float16 where that is fast."
+    )
 
 
 class StudentSettings(Settings):
