@@ -11,6 +11,7 @@ import signal
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ["ISOGLOSS_CPU_PRECISION"] = "float32"  # whatever the CPU can: tests of bf16 set it, or ask for bf16
 try:
     ctypes.CDLL("libcuda.so.1")
 except OSError:  # no driver: triton interprets our kernels in Python, if it is told before torch imports it

@@ -179,3 +179,27 @@ def test_on_a_card_heads_of_any_width_are_attended_to(width: int) -> None:
         torch.autograd.backward((one.float() * torch.sin(torch.arange(one.numel(), device=one.device)).view_as(one)).sum())
     assert exact.grad is not None and half.grad is not None
     torch.testing.assert_close(half.grad.float().cpu(), exact.grad, rtol=0.1, atol=0.1)
+
+
+@pytest.mark.parametrize("in_runs", [False, True])
+def test_attention_in_half_precision_on_a_cpu_rounds_only_what_comes_in_and_goes_out(in_runs: bool) -> None:
+    """Also inside autocast, which would turn it back to bf16; values and gradients."""
+    torch.manual_seed(0)
+    lengths = [2, 5, 5, 9]
+    packed = laid_out([torch.zeros(length, dtype=torch.long) for length in lengths], in_runs)
+    given_ = [torch.randn(sum(lengths), 2, 4).bfloat16() for _ in range(4)]
+    results = []
+    for dtype in (torch.bfloat16, torch.float32):
+        inputs = [one.to(dtype).requires_grad_() for one in given_[:3]]
+        with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16):
+            mixed = attend(inputs[0], inputs[1], inputs[2], packed, 0.5)
+        assert mixed.dtype == dtype
+        results.append([mixed, *torch.autograd.grad(mixed, inputs, given_[3].to(dtype))])
+    for half, single in zip(*results, strict=True):
+        assert torch.equal(half, single.bfloat16())
+
+
+def test_whether_a_body_packs_does_not_depend_on_autocast() -> None:
+    own = body("BERT")
+    with torch.autocast("cpu", torch.bfloat16):
+        assert packs_exactly(own, vocabulary())

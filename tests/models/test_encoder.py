@@ -82,6 +82,22 @@ def test_precision(caplog: pytest.LogCaptureFixture) -> None:
     assert not caplog.records
 
 
+def test_text_to_learn_from_is_encoded_in_bf16_where_the_cpu_computes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its vectors are kept apart from those that are measured, which are float32 on every CPU."""
+    encoder = SentenceEncoder(sentence_model("BERT", normalize=True), "teacher", "a child ", 7)
+    assert encoder.for_training() is encoder, "these tests have no CPU that computes bf16"
+    monkeypatch.setenv("ISOGLOSS_CPU_PRECISION", "bf16")
+    quick = encoder.for_training()
+    assert (quick.name, quick.prompt, quick.batch_size, quick.precision) == ("teacher", "a child ", 7, "bf16")
+    assert quick.fingerprint == f"{encoder.fingerprint}-bf16"
+    found, expected = quick.encode(MANY), encoder.encode(MANY)
+    assert quick._fast is not None and quick._fast.dtype == torch.bfloat16
+    assert encoder._fast is not None and encoder._fast.dtype == torch.float32
+    assert np.abs(found - expected).max() > 1e-5 and (found * expected).sum(1).min() > 0.9995
+    single = SentenceEncoder(encoder.model, "teacher", precision="float32")
+    assert single.for_training() is single
+
+
 def test_half_precision_that_disagrees_gives_way_to_single(caplog: pytest.LogCaptureFixture) -> None:
     """States of size 3,000 that differ in their last digits alone: half precision rounds the difference away."""
     model = sentence_model("BERT")

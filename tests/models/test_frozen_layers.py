@@ -21,6 +21,7 @@ from transformers import (
 from isogloss.errors import IsoglossError, ModelError
 from isogloss.kernels.packed import Way
 from isogloss.kernels.postnorm import post_norm
+from isogloss.models import fast_encode
 from isogloss.models import frozen_layers as frozen
 from isogloss.models.frozen_layers import SplitBody, layers_of, remember, split_layers
 from isogloss.models.student import Student
@@ -109,6 +110,30 @@ def test_layers_without_padding_are_used_and_wrong_ones_are_not(
     assert torch.allclose(careful.padded([5, 0, 17, 33]), padded, atol=1e-6) and sum(calls[2:]) > len(tokens)
 
 
+def test_in_bf16_they_take_half_the_space_and_are_near(
+    tokens: TokenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If bf16 is too far off, float32 computes them, and only what is stored is rounded."""
+    split, rows = SplitBody(bodies()["bert"].eval(), 1), np.arange(len(tokens))
+    tried: list[torch.dtype] = []
+
+    def noted(body: PreTrainedModel, dtype: torch.dtype, part: slice) -> Way | None:
+        tried.append(dtype)
+        return post_norm(body, dtype, part)
+
+    monkeypatch.setattr(frozen, "post_norm", noted)
+    single = remember(split, tokens, tmp_path / "single").packed(rows)
+    half = remember(split, tokens, tmp_path / "half", dtype=torch.bfloat16)
+    stored = np.load(half.parts[0])
+    assert stored.dtype == np.int16 and tried == [torch.float32, torch.bfloat16]
+    found = half.packed(rows)
+    assert found.dtype == torch.float32 and not torch.equal(found, single.bfloat16().float())
+    assert torch.nn.functional.cosine_similarity(found, single).min() > 0.999
+    monkeypatch.setitem(fast_encode.ALIKE_HALF, torch.bfloat16, 1.1)  # nothing is that near
+    careful = remember(split, tokens, tmp_path / "careful", dtype=torch.bfloat16).packed(rows)
+    assert torch.equal(careful, single.bfloat16().float())
+
+
 def test_text_with_padding_tokens_is_computed_with_padding(tokens: TokenStore) -> None:
     """RoBERTa gives a padding token no position, also if the text has it."""
     body, ids = bodies()["xlm-r"].eval(), tokens.ids.copy()
@@ -137,8 +162,14 @@ def test_embeddings_from_outputs_are_those_of_the_own_modules(
     done: list[int] = []
     found = student.vectors_of(tokens, rows, stored, lambda step: done.append(step.done))
     assert np.allclose(found, expected, atol=1e-5) and done[-1] == len(rows) and max(seen) == SAMPLE
+    for frozen_part in (stored, None):
+        half = student.vectors_of(tokens, rows, frozen_part, dtype=torch.bfloat16)
+        cosines = (half * expected).sum(1) / np.linalg.norm(half, axis=1) / np.linalg.norm(expected, axis=1)
+        assert cosines.min() > 0.9995 and np.abs(half - found).max() > 1e-4 and max(seen) <= SAMPLE
     monkeypatch.setattr(frozen, "post_norm", spoiled)
-    assert np.allclose(student.vectors_of(tokens, rows, stored), expected, atol=1e-6) and max(seen) == len(rows)
+    for dtype in (torch.float32, torch.bfloat16):
+        assert np.allclose(student.vectors_of(tokens, rows, stored, dtype=dtype), expected, atol=1e-6)
+        assert max(seen) == len(rows)
 
 
 def test_parts_that_are_there_are_not_computed_again(

@@ -40,6 +40,27 @@ def recipe(
     )
 
 
+def test_a_cpu_that_computes_bf16_trains_on_vectors_in_bf16(
+    models: Path, bitext: Bitext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every piece of stored work says so in its name, so that none is mixed with float32; and it learns as much."""
+    teacher, ends, kept = load(str(models / "teacher")), dict[str, float](), dict[str, set[str]]()
+    for precision in ("float32", "bf16"):
+        monkeypatch.setenv("ISOGLOSS_CPU_PRECISION", precision)
+        student, folder = Student.from_pretrained(str(models / "student")), tmp_path / precision
+        session = Distillation(student, teacher, bitext, recipe(FAST.replace(train_layers=2)), folder, tmp_path / "cache")
+        assert session.dtype == {"float32": torch.float32, "bf16": torch.bfloat16}[precision]
+        session.build_bridge()
+        ends[precision] = session.train().loss
+        kept[precision] = {path.name for path in folder.iterdir() if not path.name.startswith("data")}
+        assert {parameter.dtype for parameter in student.model.parameters()} == {torch.float32}
+        assert next(folder.glob("activations-*/part-*.npy")).stat().st_size > 0
+    assert not kept["float32"] & kept["bf16"]
+    fingerprints = {path.name for path in (tmp_path / "cache" / "vectors").iterdir()}
+    assert fingerprints == {teacher.fingerprint, f"{teacher.fingerprint}-bf16"}
+    assert ends["bf16"] == pytest.approx(ends["float32"], rel=0.1)
+
+
 def two_corpora(bitext: Bitext) -> Bitext:
     """The same pairs, a tenth of them in a corpus of its own."""
     return bitext.with_column("corpus", ["small" if place % 20 < 2 else "large" for place in range(len(bitext))])

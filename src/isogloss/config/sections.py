@@ -135,7 +135,9 @@ class TeacherSettings(Settings):
     model: str = setting("all-MiniLM-L6-v2", "Hub name or local folder of a sentence-transformers model; empty: no teacher.")
     prompt: str = setting("", "Text to prepend to every sentence for the teacher, if it was trained with one.")
     batch_size: int = setting(32, "Sentences encoded at a time.", at_least=1)
-    precision: Literal["auto", "float32"] = setting("auto", "Precision for encoding: auto is float16 on CUDA, else float32.")
+    precision: Literal["auto", "float32"] = setting(
+        "auto", "Precision for encoding training text: auto is bf16 or float16 where that is fast."
+    )
 
 
 class StudentSettings(Settings):
@@ -250,7 +252,7 @@ class TrainingSettings(Settings):
     warmup: float = setting(0.1, "Warmup: a share of all steps; from 1 on, a number of steps.", at_least=0.0)
     weight_decay: float = setting(0.01, "Weight decay of matrices (not of biases and norms).", at_least=0.0)
     clip_norm: float = setting(1.0, "Maximum gradient norm; 0 turns clipping off.", at_least=0.0)
-    precision: Precision = setting("auto", "Training precision: auto is bf16 on CUDA, else float32.")
+    precision: Precision = setting("auto", "Training precision: auto is bf16 where that is fast, else float32.")
     engine: Engine = setting("auto", "How steps run: as recorded CUDA graphs if possible, or eagerly.")
     dev_pairs: int = setting(500, "Dev pairs per language to choose the best checkpoint by; 0 keeps the last.", at_least=0)
     dev_share: float = setting(0.05, "Maximum share of a language's pairs used as dev pairs.", at_least=0.0, at_most=0.5)

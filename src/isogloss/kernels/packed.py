@@ -5,7 +5,7 @@ computing padding. Attention goes through transformers' AttentionInterface, so t
 
 - on CUDA, short sentences by `short_attention`, others in half precision by `torch.nn.attention.varlen` (flash attention);
 - if sentences are sorted by length, each run of equal length as a batch without padding or mask;
-- otherwise padded for the attention product only.
+- otherwise padded for the attention product only; these two on a CPU in single precision.
 
 MPNet has its own attention with a bias by distance, which is computed in one of the last two ways. `packs_exactly` compares
 packed with padded states of a given model; models for which they differ are padded.
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 ATTENTION = "isogloss_packed"
 HAS_TRITON = find_spec("triton") is not None  # torch for Windows does not
+HALF = (torch.bfloat16, torch.float16)
 WIDEST_HEAD = 256  # of flash attention
 STRANGE = (TypeError, ValueError, RuntimeError, AttributeError, KeyError, IndexError)  # raised by unsupported models
 EXACT = 1e-4  # the largest rounding difference in single precision, for hidden states of size about 1
@@ -113,11 +114,14 @@ def attend(
     plain = bias is None and query.is_cuda
     if plain and is_short(query.shape[-1], packed.longest, query.device):
         return attend_together(torch.stack([query, key, value], dim=1), packed, scale, dropout)
-    if plain and not dropout and query.dtype in (torch.bfloat16, torch.float16) and query.shape[-1] <= WIDEST_HEAD:
+    if plain and not dropout and query.dtype in HALF and query.shape[-1] <= WIDEST_HEAD:
         return _flash(query, key, value, packed, scale)
-    if packed.runs:
-        return _run_by_run(query, key, value, packed, scale, dropout, bias)
-    return _padded_inside(query, key, value, packed, scale, dropout, bias)
+    each = _run_by_run if packed.runs else _padded_inside
+    if query.is_cuda or query.dtype not in HALF:
+        return each(query, key, value, packed, scale, dropout, bias)
+    # On a CPU the gradient of attention over short sentences takes torch ten times as long in half precision.
+    with torch.autocast(query.device.type, enabled=False):
+        return each(query.float(), key.float(), value.float(), packed, scale, dropout, bias).to(query.dtype)
 
 
 def _flash(query: Tensor, key: Tensor, value: Tensor, packed: Packed, scale: float) -> Tensor:
@@ -299,7 +303,7 @@ def packs_exactly(body: "PreTrainedModel", vocabulary: int, longest: int = 64, w
     packed = Packed.of(ids.to(device), torch.tensor(lengths, device=device), runs)
     body.eval()
     try:
-        with torch.no_grad(), _full_float32():
+        with torch.no_grad(), torch.autocast(device.type, enabled=False), _full_float32():
             each = torch.split(
                 ids, lengths
             )  # the long one is computed separately: others padded to its length would take longer

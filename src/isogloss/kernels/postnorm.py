@@ -36,6 +36,7 @@ DISTILBERT = (
     *(f"attention.{part}_lin" for part in ("q", "k", "v", "out")),
     *("sa_layer_norm", "ffn.lin1", "ffn.lin2", "output_layer_norm", "ffn.activation"),
 )
+BY_ONEDNN = (torch.float32, torch.bfloat16)
 KINDS = (*[nn.Linear] * 4, nn.LayerNorm, *[nn.Linear] * 2, nn.LayerNorm)  # of all parts but the activation
 
 
@@ -55,7 +56,7 @@ def post_norm(body: "PreTrainedModel", dtype: torch.dtype, part: slice = slice(N
     embed, bias = _embedding(body, dtype), _bias(body, dtype)
 
     def states(packed: Packed) -> Tensor:
-        flat = embed(packed) if packed.hidden is None else packed.hidden
+        flat = embed(packed) if packed.hidden is None else packed.hidden.to(dtype)
         distances = None if bias is None else bias(packed.longest)
         for layer in layers:
             flat = layer(flat, packed, distances)
@@ -94,7 +95,7 @@ class Product:
         self.weight = weights[0] if len(weights) == 1 else torch.cat(weights)
         self.bias = torch.cat([bias.to(self.weight) for bias in biases])
         self.activation = activation
-        self.by_onednn = dtype == torch.float32 and self.weight.device.type == "cpu" and _onednn_is_there()
+        self.by_onednn = self.weight.device.type == "cpu" and dtype in BY_ONEDNN and _onednn_is_there(dtype)
         if self.by_onednn:
             self.fused = "gelu" if activation is not None and _is_gelu(activation) else "none"
             self.activation = None if self.fused == "gelu" else activation
@@ -133,12 +134,13 @@ def _has(layer: nn.Module, names: tuple[str, ...]) -> bool:
 
 
 def _embedding(body: Any, dtype: torch.dtype) -> Way:  # noqa: ANN401 - a transformer
-    embeddings, first = copied(body.embeddings, dtype), first_position(body)
-    widen = copied(body.embeddings_project, dtype) if hasattr(body, "embeddings_project") else None  # of Electra
+    looked_up = torch.float32 if body.device.type == "cpu" else dtype  # a CPU would copy the table for a few rows of it
+    embeddings, first = copied(body.embeddings, looked_up), first_position(body)
+    widen = copied(body.embeddings_project, looked_up) if hasattr(body, "embeddings_project") else None  # of Electra
 
     def embed(packed: Packed) -> Tensor:
         tokens: Tensor = embeddings(input_ids=packed.ids[None], position_ids=(packed.within + first)[None])[0]
-        return tokens if widen is None else widen(tokens)
+        return (tokens if widen is None else widen(tokens)).to(dtype)
 
     return embed
 
@@ -163,12 +165,14 @@ def _is_gelu(activation: Callable[[Tensor], Tensor]) -> bool:
 
 
 @cache
-def _onednn_is_there() -> bool:
+def _onednn_is_there(dtype: torch.dtype) -> bool:
     """Whether torch has oneDNN's product with reordered weights here, and it is correct: these functions are not public."""
-    x, weight, bias = torch.linspace(-2, 2, 80).view(5, 16), torch.linspace(-1, 1, 128).view(8, 16), torch.ones(8)
+    x, weight = torch.linspace(-2, 2, 80, dtype=dtype).view(5, 16), torch.linspace(-1, 1, 128, dtype=dtype).view(8, 16)
+    bias = torch.ones(8, dtype=dtype)
     try:
         prepared = torch.ops.mkldnn._reorder_linear_weight(weight, None)
         found: Tensor = torch.ops.mkldnn._linear_pointwise(x, prepared, bias, "gelu", [], "none")
     except (AttributeError, NotImplementedError, RuntimeError):
         return False
-    return torch.allclose(found, F.gelu(F.linear(x, weight, bias)), rtol=1e-5, atol=1e-5)
+    expected, off = F.gelu(F.linear(x.float(), weight.float(), bias.float())), 1e-5 if dtype == torch.float32 else 2**-7
+    return torch.allclose(found.float(), expected, rtol=off, atol=off)

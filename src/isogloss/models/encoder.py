@@ -32,7 +32,7 @@ WORTH_PREPARING = 256  # sentences
 SAMPLE = 32  # sentences on which the fast encoder is compared with the model
 MAX_TOKENS = 512  # per text when unknown tokens are counted, if the model has no limit
 PROMPT_NAME, QUERY_PROMPT = "isogloss", "query"
-PRECISIONS = ("auto", "float32", "float16")
+PRECISIONS = ("auto", "float32", "float16", "bf16")
 NOT_COMPUTED_WITH = {"_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"}
 
 
@@ -60,8 +60,9 @@ class SentenceEncoder:
     """A sentence-transformers model with its own pooling, normalization and prompts.
 
     After the first few hundred sentences `fast_encode` computes the embeddings, if it supports the architecture and they are
-    the same; on CUDA in half precision, unless `precision` is "float32". `batch_size` is for the model's own `encode`, which
-    is used for the first sentences and for other architectures.
+    the same; on CUDA in half precision, unless `precision` is "float32", and on a CPU in single precision, unless it is "bf16"
+    (see `for_training`). `batch_size` is for the model's own `encode`, which is used for the first sentences and for other
+    architectures.
     """
 
     def __init__(
@@ -81,8 +82,20 @@ class SentenceEncoder:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identifies weights, tokenizer and prompt."""
-        return fingerprint(self.model, self.prompt)
+        """Identifies weights, tokenizer and prompt, and bf16: where vectors are kept by it, those of float32 are apart."""
+        return fingerprint(self.model, self.prompt) + ("-bf16" if self.precision == "bf16" else "")
+
+    def for_training(self) -> "SentenceEncoder":
+        """The encoder for sentences that a student learns from: with `precision` "auto" in bf16, if the CPU computes it.
+
+        What is measured or searched is encoded in single precision, so that it is the same on every CPU.
+        """
+        from isogloss.kernels.native_bf16 import computes_bf16
+
+        device = self.model.device
+        if self.precision != "auto" or device.type != "cpu" or not computes_bf16(device):
+            return self
+        return SentenceEncoder(self.model, self.name, self.prompt, self.batch_size, "bf16")
 
     def encode(self, texts: Sequence[str], on_progress: OnProgress = silent, stage: str = "encode") -> FloatArray:
         """Embed `texts`, each distinct one once. Raises for embeddings that are not finite, with the sentence."""
@@ -140,9 +153,16 @@ class SentenceEncoder:
         """A fast encoder that gives the model's own embeddings of the sample."""
         from isogloss.models.fast_encode import trusted_encoder
 
-        half = self.precision == "float16" or (self.precision == "auto" and self.model.device.type == "cuda")
         prompt = self.prompt or self.model.prompts.get(self.model.default_prompt_name or "") or ""
-        return trusted_encoder(self.model, self.name, prompt, half, lambda fast: fast.agrees(sample))
+        return trusted_encoder(self.model, self.name, prompt, self._dtype(), lambda fast: fast.agrees(sample))
+
+    def _dtype(self) -> "torch.dtype":
+        import torch
+
+        own = "float16" if self.model.device.type == "cuda" else "float32"
+        named = {"auto": own, "bf16": "bfloat16"}
+        dtype: torch.dtype = getattr(torch, named.get(self.precision, self.precision))
+        return dtype
 
 
 def _spread(texts: Sequence[str]) -> list[str]:

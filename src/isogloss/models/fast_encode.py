@@ -3,8 +3,9 @@
 The model's own `encode` pads every batch and does one thing after the other. Here a thread tokenizes the next window of
 sentences while the current one is computed; a window is sorted by length and split into chunks by token count; a chunk goes
 through the transformer without padding (`kernels/packed.py`, `kernels/postnorm.py`), and results are copied back while the next
-chunk runs. On CUDA the transformer computes in half precision from a copy of its weights, pooling and later modules in single
-precision. On a CPU every core has its own chunks, since cores that share a matrix product wait for each other.
+chunk runs. On CUDA the transformer computes in half precision from a copy of its weights, and in bf16 on a CPU if that is asked
+for; pooling and later modules in single precision. On a CPU every core has its own chunks, since cores that share a matrix
+product wait for each other.
 
 `fast_encoder` returns None for models it cannot handle. Sentences that cannot be packed, and chunks that overflow half
 precision or memory, go through the model itself.
@@ -50,7 +51,8 @@ FEWEST_AT_ONCE = 128
 PADDED_AT_ONCE = {"cuda": 16_384, "cpu": 1024}
 IN_FLIGHT = 2  # chunks in flight per worker
 TRIED_FIRST, LONGEST = 128, 1 << 20  # tokens of a sentence
-ALIKE_HALF, ALIKE_SINGLE = 0.999, 1e-4  # cosine; difference relative to the largest value
+ALIKE_SINGLE = 1e-4  # difference relative to the largest value
+ALIKE_HALF = {torch.float16: 0.999, torch.bfloat16: 0.9995}  # cosine
 POOLINGS = ("mean", "cls", "max")
 
 Done = Callable[[int], None]
@@ -114,12 +116,7 @@ class FastEncoder:
 
     def alike(self, expected: FloatArray, found: FloatArray) -> bool:
         """Whether embeddings are equal within the precision."""
-        if not np.isfinite(found).all():
-            return False
-        if self.dtype == torch.float32:
-            return bool(np.abs(found - expected).max() <= ALIKE_SINGLE * max(1.0, float(np.abs(expected).max())))
-        sizes = np.linalg.norm(expected, axis=1) * np.linalg.norm(found, axis=1)
-        return bool(((expected * found).sum(axis=1) >= ALIKE_HALF * sizes).all())
+        return alike(found, expected, self.dtype)
 
     def reaches(self, longest: int) -> bool:
         """Whether sentences of this length pack exactly: tested once per doubling, up to the model's limit.
@@ -287,15 +284,25 @@ def fast_encoder(model: "SentenceTransformer", prompt: str = "", dtype: torch.dt
 
 
 def trusted_encoder(
-    model: "SentenceTransformer", name: str, prompt: str, half: bool, agrees: Callable[[FastEncoder], bool]
+    model: "SentenceTransformer", name: str, prompt: str, dtype: torch.dtype, agrees: Callable[[FastEncoder], bool]
 ) -> FastEncoder | None:
-    """A fast encoder that gives the model's own embeddings, as far as `agrees` can see; in half precision if possible."""
-    for dtype in (torch.float16, torch.float32) if half else (torch.float32,):
-        found = fast_encoder(model, prompt, dtype)
+    """A fast encoder that gives the model's own embeddings, as far as `agrees` can see; in `dtype` if possible."""
+    for tried in dict.fromkeys((dtype, torch.float32)):
+        found = fast_encoder(model, prompt, tried)
         if found is None or agrees(found):
             return found
-        logger.warning("%s: the fast encoder gives other embeddings in %s, so it is not used", name, dtype)
+        logger.warning("%s: the fast encoder gives other embeddings in %s, so it is not used", name, tried)
     return None
+
+
+def alike(found: FloatArray, expected: FloatArray, dtype: torch.dtype) -> bool:
+    """Whether rows that were computed in `dtype` are those of single precision, up to rounding."""
+    if not np.isfinite(found).all():
+        return False
+    if dtype == torch.float32:
+        return bool(np.abs(found - expected).max() <= ALIKE_SINGLE * max(1.0, float(np.abs(expected).max())))
+    sizes = np.linalg.norm(expected, axis=1) * np.linalg.norm(found, axis=1)
+    return bool(((expected * found).sum(axis=1) >= ALIKE_HALF[dtype] * sizes).all())
 
 
 @contextmanager

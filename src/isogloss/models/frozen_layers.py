@@ -7,20 +7,21 @@ returns the stored output replaces the lower layers.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from isogloss.amounts import amount
 from isogloss.checksums import load_array, save_array
 from isogloss.errors import ModelError
-from isogloss.kernels.packed import EXACT, STRANGE, Packed, Way, first_position, runs_of
+from isogloss.kernels.packed import STRANGE, Packed, Way, first_position, runs_of
 from isogloss.kernels.postnorm import post_norm
-from isogloss.models.fast_encode import core_pool
+from isogloss.models.fast_encode import alike, core_pool
 from isogloss.models.token_store import TokenStore, by_length, spread_by_length
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import make_folder, refuse_small_disk
@@ -106,7 +107,7 @@ class SplitBody:
 
 
 class Activations:
-    """Lower-layer output of every sentence, in parts on disk; one row per token."""
+    """Lower-layer output of every sentence, in parts on disk; one row per token: float32, or the bits of bf16 as int16."""
 
     def __init__(self, parts: list[Path], width: int, part_of: IntArray, start_of: IntArray, tokens: TokenStore) -> None:
         self.parts, self.width, self.part_of, self.start_of, self.tokens = parts, width, part_of, start_of, tokens
@@ -125,25 +126,35 @@ class Activations:
         starts, parts = self.start_of[rows], self.part_of[rows]
         ends = starts + self.tokens.lengths_of(rows)
         own = [self._mapped(part)[start:end] for part, start, end in zip(parts, starts, ends, strict=True)]
-        return torch.from_numpy(np.concatenate(own))
+        found = torch.from_numpy(np.concatenate(own))
+        return found.view(torch.bfloat16).float() if found.dtype == torch.int16 else found
 
 
 Frozen = tuple[SplitBody, Activations]
 
 
-def remember(split: SplitBody, tokens: TokenStore, folder: Path, on_progress: OnProgress = silent) -> Activations:
-    """Store the lower layers' output for every sentence in `folder`, part by part; existing parts are reused."""
+def remember(
+    split: SplitBody,
+    tokens: TokenStore,
+    folder: Path,
+    on_progress: OnProgress = silent,
+    dtype: torch.dtype = torch.float32,
+) -> Activations:
+    """Store the lower layers' output for every sentence in `folder`, part by part; existing parts are reused.
+
+    With bf16 as `dtype` it takes half the space; it is computed in bf16 too, if a sample is the same up to rounding.
+    """
     split.body.eval()
     order = np.argsort(tokens.lengths, kind="stable")
     width = _checked_width(split, tokens.padded(order[:2]))
     make_folder(folder)
-    needed = int(tokens.offsets[-1]) * width * 4 - sum(part.stat().st_size for part in folder.glob("part-*.npy"))
+    needed = int(tokens.offsets[-1]) * width * dtype.itemsize - sum(part.stat().st_size for part in folder.glob("part-*.npy"))
     hint = "set training.train_layers = 0 to train without them, use fewer pairs, or name another output.folder"
     refuse_small_disk(folder, needed, "activations", hint)
     part_of, start_of = np.empty(len(order), dtype=np.int64), np.empty(len(order), dtype=np.int64)
     parts: list[Path] = []
     reused = 0
-    outputs = _lower_outputs(split, tokens)
+    outputs = _lower_outputs(split, tokens, dtype)
     for begin in range(0, len(order), PART_SENTENCES):
         members = order[begin : begin + PART_SENTENCES]
         lengths = tokens.lengths_of(members)
@@ -152,7 +163,7 @@ def remember(split: SplitBody, tokens: TokenStore, folder: Path, on_progress: On
         if kept is not None and kept.shape == (int(lengths.sum()), width):
             reused += len(members)
         else:
-            save_array(path, np.concatenate(outputs(members)))
+            save_array(path, _as_stored(np.concatenate(outputs(members)), dtype))
         part_of[members], start_of[members] = len(parts), np.cumsum(lengths) - lengths
         parts.append(path)
         note = f"{reused} reused" if reused else ""
@@ -160,7 +171,12 @@ def remember(split: SplitBody, tokens: TokenStore, folder: Path, on_progress: On
     return Activations(parts, width, part_of, start_of, tokens)
 
 
-def _lower_outputs(split: SplitBody, tokens: TokenStore) -> Callable[[IntArray], list[FloatArray]]:
+def _as_stored(output: FloatArray, dtype: torch.dtype) -> NDArray[Any]:
+    """The output as it is on disk: numpy knows no bf16."""
+    return torch.from_numpy(output).bfloat16().view(torch.int16).numpy() if dtype == torch.bfloat16 else output
+
+
+def _lower_outputs(split: SplitBody, tokens: TokenStore, dtype: torch.dtype) -> Callable[[IntArray], list[FloatArray]]:
     """A function that computes the lower layers' output of sentences in order of length, in parts with one row per token.
 
     On a CPU every core computes parts of its own without padding, if the output is the same for a sample.
@@ -172,12 +188,15 @@ def _lower_outputs(split: SplitBody, tokens: TokenStore) -> Callable[[IntArray],
 
     def packed(rows: IntArray, layers: Way) -> FloatArray:
         with torch.inference_mode():
-            return np.asarray(layers(pack(tokens, rows)).numpy())
+            return np.asarray(layers(pack(tokens, rows)).float().numpy())
 
-    layers, sample = split_layers(split.body, slice(split.cut), tokens), spread_by_length(tokens.lengths, SAMPLE)
-    if layers is None or not alike(packed(sample, layers), padded(sample)):
-        return lambda rows: [padded(rows[places]) for places in by_length(tokens.lengths_of(rows), TOKENS_AT_ONCE)]
-    return lambda rows: [output for _, output in on_all_cores(lambda some: packed(some, layers), tokens, rows)]
+    sample = spread_by_length(tokens.lengths, SAMPLE)
+    for precision in dict.fromkeys((dtype, torch.float32)):
+        layers = split_layers(split.body, slice(split.cut), tokens, precision)
+        if layers is not None and alike(packed(sample, layers), padded(sample), precision):
+            computed = partial(packed, layers=layers)
+            return lambda rows: [output for _, output in on_all_cores(computed, tokens, rows)]
+    return lambda rows: [padded(rows[places]) for places in by_length(tokens.lengths_of(rows), TOKENS_AT_ONCE)]
 
 
 def on_all_cores(
@@ -189,13 +208,13 @@ def on_all_cores(
         yield from zip(groups, pool.map(compute, (rows[places] for places in groups)), strict=True)
 
 
-def split_layers(body: "PreTrainedModel", part: slice, tokens: TokenStore) -> Way | None:
+def split_layers(body: "PreTrainedModel", part: slice, tokens: TokenStore, dtype: torch.dtype = torch.float32) -> Way | None:
     """Some layers of a body on a CPU for sentences without padding; None if they cannot be computed like that."""
     padding = first_position(body) - 1  # RoBERTa gives this token no position, wherever it is
     if body.device.type != "cpu" or not tokens.lengths.all() or (padding >= 0 and (tokens.ids == padding).any()):
         return None
     try:
-        return post_norm(body, torch.float32, part)
+        return post_norm(body, dtype, part)
     except STRANGE:
         return None
 
@@ -205,11 +224,6 @@ def pack(tokens: TokenStore, rows: IntArray, hidden: Tensor | None = None) -> Pa
     ids, lengths = tokens.gather(rows)
     packed = Packed.of(torch.from_numpy(ids).long(), torch.from_numpy(lengths), runs_of(lengths.tolist()))
     return replace(packed, hidden=hidden)
-
-
-def alike(found: FloatArray, expected: FloatArray) -> bool:
-    """Whether two computations differ by rounding only."""
-    return bool(np.abs(found - expected).max() <= EXACT * max(1.0, float(np.abs(expected).max())))
 
 
 def _checked_width(split: SplitBody, features: dict[str, Tensor]) -> int:

@@ -16,8 +16,8 @@ from torch import Tensor
 from isogloss.errors import ModelError
 from isogloss.kernels.packed import Packed, hidden_states, packing, packs_exactly, pooled, runs_of
 from isogloss.models.encoder import embedding_dimension
-from isogloss.models.fast_encode import POOLINGS, Done, FastEncoder, pooled_runs, trusted_encoder
-from isogloss.models.frozen_layers import Activations, Frozen, alike, on_all_cores, pack, split_layers
+from isogloss.models.fast_encode import POOLINGS, Done, FastEncoder, alike, pooled_runs, trusted_encoder
+from isogloss.models.frozen_layers import Activations, Frozen, on_all_cores, pack, split_layers
 from isogloss.models.token_store import TokenStore, by_length, spread_by_length
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.types import FloatArray, IntArray
@@ -79,8 +79,12 @@ class TokenEncoder:
         frozen: Frozen | None = None,
         on_progress: OnProgress = silent,
         stage: str = "student",
+        dtype: torch.dtype = torch.float32,
     ) -> FloatArray:
-        """Embeddings of tokenized sentences (of `rows`, if given), from the outputs of `frozen` layers if given."""
+        """Embeddings of tokenized sentences (of `rows`, if given), from the outputs of `frozen` layers if given.
+
+        On a CPU many are computed in `dtype`, if a sample is the same up to rounding; on CUDA in half precision.
+        """
         rows = np.arange(len(tokens)) if rows is None else np.asarray(rows)
         done = 0
 
@@ -92,15 +96,17 @@ class TokenEncoder:
         self.model.eval()
         with torch.inference_mode():
             quickly = self._with_fast_encoder if frozen is None else self._from_outputs
-            found = quickly(tokens, rows, frozen, finished) if len(rows) >= FAST_FROM else None
+            found = quickly(tokens, rows, frozen, finished, dtype) if len(rows) >= FAST_FROM else None
             return self._by_own_modules(tokens, rows, frozen, finished) if found is None else found
 
-    def _from_outputs(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None, done: Done) -> FloatArray | None:
+    def _from_outputs(
+        self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None, done: Done, dtype: torch.dtype
+    ) -> FloatArray | None:
         """Embeddings from the outputs of frozen layers without padding, on all cores; None if a sample would differ."""
         if frozen is None or not self.packs:
             return None
         split, activations = frozen
-        layers = split_layers(self.body, slice(split.cut, None), tokens)
+        layers = split_layers(self.body, slice(split.cut, None), tokens, dtype)
         if layers is None:
             return None
 
@@ -110,8 +116,8 @@ class TokenEncoder:
                 return np.asarray(self._after_pooling(pooled_runs(layers(packed), packed.runs, self.pooling)).numpy())
 
         sample = rows[spread_by_length(tokens.lengths_of(rows), SAMPLE)]
-        if not alike(embed(sample), self._by_own_modules(tokens, sample, frozen, lambda _count: None)):
-            return None
+        if not alike(embed(sample), self._by_own_modules(tokens, sample, frozen, lambda _count: None), dtype):
+            return None if dtype == torch.float32 else self._from_outputs(tokens, rows, frozen, done, torch.float32)
         vectors = np.empty((len(rows), self.dimension), dtype=np.float32)
         for places, embeddings in on_all_cores(embed, tokens, rows):
             vectors[places] = embeddings
@@ -125,14 +131,17 @@ class TokenEncoder:
             done(len(places))
         return vectors
 
-    def _with_fast_encoder(self, tokens: TokenStore, rows: IntArray, _frozen: Frozen | None, done: Done) -> FloatArray | None:
-        """Embeddings by a fast encoder, on CUDA in half precision if that is exact enough; None if a sample would differ."""
+    def _with_fast_encoder(
+        self, tokens: TokenStore, rows: IntArray, _frozen: Frozen | None, done: Done, dtype: torch.dtype
+    ) -> FloatArray | None:
+        """Embeddings by a fast encoder, in half precision if that is exact enough; None if a sample would differ."""
         sample = rows[spread_by_length(tokens.lengths_of(rows), SAMPLE)]
 
         def agrees(fast: FastEncoder) -> bool:
             return fast.alike(self._by_own_modules(tokens, sample, None, lambda _count: None), fast.vectors(tokens, sample))
 
-        fast = trusted_encoder(self.model, self.name, self.prompt, self.model.device.type == "cuda", agrees)
+        dtype = torch.float16 if self.model.device.type == "cuda" else dtype
+        fast = trusted_encoder(self.model, self.name, self.prompt, dtype, agrees)
         return None if fast is None else fast.vectors(tokens, rows, done)
 
     def batch(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None) -> Tensor:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from isogloss.config import Recipe, as_dict
@@ -22,7 +23,7 @@ from isogloss.corpora.sampling.translations import surplus
 from isogloss.errors import ModelError
 from isogloss.memory import release_memory
 from isogloss.models.bridge import Bridge, BridgeSolver
-from isogloss.models.encoder import Encoder
+from isogloss.models.encoder import Encoder, SentenceEncoder
 from isogloss.models.encoders.open import open_encoder
 from isogloss.models.frozen_layers import Activations, SplitBody, remember
 from isogloss.models.student import Student
@@ -40,7 +41,6 @@ from isogloss.training.dev_set import DevSet, MeasuredBy
 from isogloss.training.dev_split import split_dev
 from isogloss.training.distributed import Distributed
 from isogloss.training.engines.choose import (
-    device_of,
     ignored_settings,
     needs_teacher_vectors,
     refuse_misfits,
@@ -48,6 +48,7 @@ from isogloss.training.engines.choose import (
     why_not_recorded,
 )
 from isogloss.training.engines.eager import EngineConfig
+from isogloss.training.engines.precision import input_dtype
 from isogloss.training.hard_negatives import mine_negatives
 from isogloss.training.health import Diagnosis
 from isogloss.training.schedules import unfinished_warmup
@@ -81,6 +82,7 @@ class Distillation:
         self.folder, self.on_progress = Path(folder) if folder is not None else None, on_progress
         self.training, self.distributed = self.recipe.training, Distributed.here()
         self.split = SplitBody(student.body, self.training.train_layers) if self.training.train_layers else None
+        self.dtype = input_dtype(student, self.training)
         wanted = None if teacher is None else teacher.dimension
         refuse_misfits(student, wanted, self.recipe)
         self._warn(*ignored_settings(student.dimension, wanted, self.recipe))
@@ -89,10 +91,12 @@ class Distillation:
             refuse_unknown_text(self.data.tokens, student.tokenizer, student.name)
             self._teacher_rows: Float16Rows | None = None
             if teacher is not None and needs_teacher_vectors(self.recipe):
-                kept = VectorCache(Path(cache), teacher.fingerprint, teacher.dimension) if cache is not None else None
-                self._teacher_rows = teacher_rows(teacher, self.data, kept, self.folder, on_progress)
+                quick = teacher.for_training() if isinstance(teacher, SentenceEncoder) else teacher
+                kept = VectorCache(Path(cache), quick.fingerprint, teacher.dimension) if cache is not None else None
+                self._teacher_rows = teacher_rows(quick, self.data, kept, self.folder, on_progress)
         self._activations: Activations | None = None
-        self.key = content_hash(student.fingerprint, self.data.key)[:16]
+        half = ["bf16"] if self.dtype == torch.bfloat16 else []
+        self.key = content_hash(student.fingerprint, self.data.key, *half)[:16]
         self.pairs, self.left_out, self.dev = self._split_dev()
 
     def _split_dev(self) -> tuple[PairRows, IntArray, PairRows | None]:
@@ -205,7 +209,7 @@ class Distillation:
             dev = MeasuredBy(measured, lambda rows: self.student.vectors_of(self.data.tokens, rows, remembered()))
         config = EngineConfig.of(
             settings,
-            device_of(self.student),
+            self.student,
             split=self.split,
             remembered=remembered,
             batch_sizes=[settings.batch_pairs],
@@ -279,7 +283,7 @@ class Distillation:
     def _vectors(self, rows: IntArray, stage: str) -> FloatArray:
         """The student's vectors, as it is now, of some training sentences."""
         what = self.student, self.data.tokens, rows, self._remembered()
-        return vectors_in_parts(*what, self.folder, self.on_progress, stage)
+        return vectors_in_parts(*what, self.folder, self.on_progress, stage, self.dtype)
 
     def _vectors_of(self, texts: Sequence[str], stage: str, known: tuple[IntArray, FloatArray] | None = None) -> FloatArray:
         """The same for any text: training sentences by their rows (`known` has some already), others by their text."""
@@ -302,7 +306,7 @@ class Distillation:
             return None
         if self._activations is None:
             place = self.folder / f"activations-{self.key}-{self.split.cut}"
-            self._activations = remember(self.split, self.data.tokens, place, self.on_progress)
+            self._activations = remember(self.split, self.data.tokens, place, self.on_progress, self.dtype)
         return self.split, self._activations
 
     def _remembered_in_turn(self) -> tuple[SplitBody, Activations] | None:

@@ -23,7 +23,7 @@ from isogloss.training import checkpoints
 from isogloss.training.batches import Schedule
 from isogloss.training.distributed import Distributed
 from isogloss.training.engines.base import OptimizerConfig
-from isogloss.training.engines.choose import choose_engine, device_of, why_not_recorded
+from isogloss.training.engines.choose import choose_engine, why_not_recorded
 from isogloss.training.engines.eager import EngineConfig
 from isogloss.training.tasks.protocol import Task
 from isogloss.training.tasks.schedule import TaskSchedule
@@ -74,7 +74,7 @@ def train(
     reason = "a step takes a batch of every task" if settings.together and len(tasks) > 1 else ""
     config = EngineConfig.of(
         settings,
-        device_of(model),
+        model,
         batch_sizes=schedule.batches,
         task_weights=settings.weights if settings.together else (),
         not_recorded=reason or why_not_recorded(settings.replace(batch_tokens=0, train_layers=0)),

@@ -40,7 +40,7 @@ def distill_engine(
     """As `Distillation.train` chooses it, for seven steps."""
     optimizer, reason = an_optimizer(7, optimizer=training.optimizer), why_not_recorded(training, losses.moving_teacher)
     others = {"split": split, "batch_sizes": [training.batch_pairs], "not_recorded": reason}
-    config = EngineConfig.of(training, student.model.device, **others)
+    config = EngineConfig.of(training, student, **others)
     return choose_engine(student, [distill_task(student, inputs, losses, 7)], optimizer, config, Distributed())
 
 
@@ -57,9 +57,21 @@ def test_the_eager_engine_gets_the_settings_of_the_recipe(models: Path) -> None:
     eager = chosen(student, TrainingSettings(chunk_pairs=3, dropout=True, precision="bf16"))
     assert (eager.config.chunk_pairs, eager.config.dropout, eager.config.bf16, eager.config.split) == (3, True, True, None)
     assert (eager.config.accumulate, chosen(student, TrainingSettings(accumulate=5)).config.accumulate) == (1, 5)
-    assert not chosen(student, TrainingSettings()).config.bf16, "a CPU computes in single precision"
+    assert not chosen(student, TrainingSettings()).config.bf16, "these tests have no CPU that computes bf16"
     assert chosen(student, TrainingSettings(train_layers=2)).config.split is not None
     assert chosen(student, TrainingSettings()).shadows == {}
+
+
+def test_auto_is_bf16_on_a_cpu_that_computes_it(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only for a transformer without padding: attention of others, and LSTMs, are slower in bf16."""
+    monkeypatch.setenv("ISOGLOSS_CPU_PRECISION", "bf16")
+    student, auto = a_student(models), TrainingSettings()
+    assert EngineConfig.of(auto, student).bf16
+    assert not EngineConfig.of(auto.replace(precision="float32"), student).bf16
+    assert not EngineConfig.of(auto, student.model).bf16
+    student.packs = False
+    assert not EngineConfig.of(auto, student).bf16
+    assert EngineConfig.of(auto.replace(precision="bf16"), student).bf16
 
 
 def test_a_moving_teacher_is_made_for_as_many_steps_as_there_are(models: Path) -> None:

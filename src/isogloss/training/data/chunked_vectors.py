@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
 
 import numpy as np
+import torch
 
 from isogloss.errors import ModelError
 from isogloss.models.frozen_layers import Activations, SplitBody
@@ -28,17 +29,18 @@ def vectors_in_parts(
     folder: Path | None,
     on_progress: OnProgress,
     stage: str,
+    dtype: torch.dtype = torch.float32,
 ) -> FloatArray:
     """The student's current embeddings of some rows; many of them are mapped from an unnamed file in `folder`.
 
-    Embeddings that are not finite are refused. Progress counts all rows.
+    Embeddings that are not finite are refused. Progress counts all rows. `dtype` is that of `Student.vectors_of`.
     """
 
     def part(start: int) -> FloatArray:
         def report(step: Step) -> None:
             on_progress(replace(step, done=start + step.done, total=len(rows)))
 
-        vectors = student.vectors_of(tokens, rows[start : start + AT_ONCE], remembered, report, stage)
+        vectors = student.vectors_of(tokens, rows[start : start + AT_ONCE], remembered, report, stage, dtype)
         if not np.isfinite(vectors).all():
             raise ModelError(
                 f"{student.name}: {stage}: some of its vectors are not finite",

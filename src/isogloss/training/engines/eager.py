@@ -24,6 +24,7 @@ from isogloss.models.frozen_layers import Activations, SplitBody
 from isogloss.models.student import Student
 from isogloss.training.distributed import Distributed
 from isogloss.training.engines.base import OptimizerConfig, TokenCount, random_state, set_random_state
+from isogloss.training.engines.precision import trains_in_bf16
 from isogloss.training.engines.token_table import TableRows, clip_and_move, optimizer_of_others
 from isogloss.training.moving_teacher import MovingTeacher
 from isogloss.training.tasks.protocol import ModelTask, SentenceBatch, SentenceTask, Task, named_losses
@@ -57,9 +58,9 @@ class EngineConfig:
     not_recorded: str = ""
 
     @classmethod
-    def of(cls, settings: TrainingSettings, device: torch.device, **others: Any) -> Self:  # noqa: ANN401 - other fields
-        """By the settings of a training on a device."""
-        bf16 = settings.precision == "bf16" or (settings.precision == "auto" and device.type == "cuda")
+    def of(cls, settings: TrainingSettings, model: Student | nn.Module, **others: Any) -> Self:  # noqa: ANN401 - other fields
+        """By the settings of a training of a model, on the device where it is."""
+        bf16 = trains_in_bf16(model, settings)
         return cls(
             settings.chunk_pairs,
             bf16,
