@@ -5,6 +5,7 @@ after a kill -9, sees the old version or the new one, never a part of it.
 """
 
 import errno
+import glob
 import hashlib
 import json
 import os
@@ -236,14 +237,14 @@ def append_line(path: Path, line: str) -> None:
         handle.write(line.encode() + b"\n")
 
 
-def remove_stale_files(folder: Path) -> None:
-    """Remove temporary files that a killed process left in `folder`.
+def remove_stale_files(folder: Path, name: str = "") -> None:
+    """Remove temporary files that a killed process left in `folder`; with a name, only those of that file or folder.
 
     If it was killed between the two renames that replace a folder, the old folder is restored.
     """
     if not folder.is_dir():
         return
-    for leftover in folder.glob(f".*{TEMPORARY_MARK}*"):
+    for leftover in folder.glob(f".{glob.escape(name) or '*'}{TEMPORARY_MARK}*"):
         place = leftover.with_name(leftover.name[1:].split(TEMPORARY_MARK)[0])
         if ASIDE_MARK in leftover.name and not place.exists():
             leftover.rename(place)
