@@ -34,7 +34,10 @@ EARLIER = {
     "openvino": "export {at}/base --to openvino --precisions fp32 " + LENIENT,
     "static": "export {at}/base --to static --static-trim corpus " + LENIENT,
     "budget": "export {at}/base --budget 10MB --layers 4 --trims off --precisions fp32 " + LENIENT,
-    "check": "index check -i {at}/checked.npy -s {at}/teacher --teacher {at}/teacher --queries {at}/queries.tsv --min-overlap 0 --min-first-found 0",
+    "check": (
+        "index check -i {at}/checked.npy -s {at}/teacher --teacher {at}/teacher --queries {at}/queries.tsv"
+        " --min-overlap 0 --min-first-found 0"
+    ),
 }
 
 
@@ -119,12 +122,12 @@ class Exports:
             ),
         }
         for kind in FILES:
-            found[f"index build {kind}"] = self._index(lambda out, kind=kind: f"{out}.{kind}")
+            found[f"index build {kind}"] = self._index(f"{{out}}.{kind}")
         for kind, package in (("lancedb", "lancedb"), ("qdrant", "qdrant_client")):
             if find_spec(package):
-                found[f"index build {kind}"] = self._index(lambda out, kind=kind: f"{kind}:{out}#docs", database=True)
+                found[f"index build {kind}"] = self._index(f"{kind}:{{out}}#docs", database=True)
         if self.server:
-            found["index build postgresql"] = self._index(lambda _out: f"{self.server}&table=docs", database=True)
+            found["index build postgresql"] = self._index(f"{self.server}&table=docs", database=True)
         return found
 
     def make(self) -> None:
@@ -136,7 +139,7 @@ class Exports:
         (at / "queries.tsv").write_text("\n".join(["en\tde", *queries]) + "\n", encoding="utf-8")
         lines = (at / "lines.txt").read_text(encoding="utf-8").splitlines()
         (at / "some.txt").write_text("\n".join(lines[:600]) + "\n", encoding="utf-8")
-        (at / "docs.txt").write_text("\n".join(lines[: DOCUMENTS]) + "\n", encoding="utf-8")
+        (at / "docs.txt").write_text("\n".join(lines[:DOCUMENTS]) + "\n", encoding="utf-8")
         (at / "earlier.txt").write_text("\n".join(lines[-50:]) + "\n", encoding="utf-8")
         shutil.copytree(at / "base" / "model", at / "served", dirs_exist_ok=True)
         for kind in ("checked.npy", "searched.faiss"):
@@ -153,13 +156,16 @@ class Exports:
     def _export(self, to: str, earlier: str) -> Verb:
         return Verb(lambda out: f"export {self.at}/base --to {to} --out {out}", of_export, before=self._copied(earlier))
 
-    def _copied(self, name: str) -> Callable[[Path], None]:
+    def _copied(self, name: str) -> Callable[[Path], object]:
         skipped = shutil.ignore_patterns("work", ".lock")
-        return lambda out: shutil.copytree(self.at / f"earlier-{name}", out, ignore=skipped) and None
+        return lambda out: shutil.copytree(self.at / f"earlier-{name}", out, ignore=skipped)
 
-    def _index(self, address: Callable[[Path], str], database: bool = False) -> Verb:
+    def _index(self, place: str, database: bool = False) -> Verb:
         """Replaces an index of other documents; a database is empty meanwhile, which it says."""
         build = f"-m {self.at}/teacher --batch-size 64 --replace -i "
+
+        def address(out: Path) -> str:
+            return place.replace("{out}", str(out))
 
         def before(out: Path) -> None:
             self._run(f"index build {self.at}/earlier.txt {build}{address(out)}")

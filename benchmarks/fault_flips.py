@@ -1,8 +1,8 @@
 """One flipped bit in one kept file, or a file that was cut off, again and again: nothing else may come out without a word.
 
 A *world* is a folder that some work left (stopped half-way, or finished) and what a user does with it next. A trial copies
-the folder, flips a random bit in a random file of it or cuts the file off (each fifth trial), goes on, and compares what comes out with what an undamaged folder
-gives: the same, refused with one sentence, or wrong. `faults.py` runs this and writes the result file.
+the folder, flips a random bit in a random file of it or cuts the file off (each fifth trial), goes on, and compares what comes
+out with what an undamaged folder gives: the same, refused with one sentence, or wrong. `faults.py` runs this and writes the result file.
 """
 
 import logging
@@ -38,7 +38,10 @@ from additions import write_pairs
 from judged import write_judged
 from tiny import OFTEN, PAIRS, save_tiny_model, tiny_recipe
 
-SLOW, CHEAPER = ("run", "finetune", "train", "serve", "export --budget"), 4  # worlds whose trials take a second or more, and how many more others get
+SLOW, CHEAPER = (
+    ("run", "finetune", "train", "serve", "export --budget"),
+    4,
+)  # worlds whose trials take a second or more, and how many more others get
 CUTS = 5  # of so many trials one cuts a file off
 UNREAD = (".lock", "settings.json", "metrics.jsonl", "README.md")  # locks, logs, text for people: no result depends on them
 TEXTS = [pair.source for pair in PAIRS] + [pair.target for pair in PAIRS]

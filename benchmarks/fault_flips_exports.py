@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from fault_flips import TEXTS, World, stopped
@@ -20,7 +21,7 @@ from isogloss.progress import OnProgress, silent
 from isogloss.serve.exports import int8_export
 
 KINDS = ("npy", "safetensors", "faiss", "parquet")
-ANY = {"min_cosine": 0.0, "max_loss": 100.0, "max_queries": 8, "calibration": 8}
+ANY: dict[str, Any] = {"min_cosine": 0.0, "max_loss": 100.0, "max_queries": 8, "calibration": 8}
 OPENED = {"onnx": ("onnx:{}/onnx/model.onnx", "onnx:{}/onnx/model_qint8_avx512_vnni.onnx"), "openvino": ("openvino:{}",)}
 Work = Callable[..., object]
 
@@ -40,7 +41,9 @@ class ExportWorlds:
         for kind in ("npy", "parquet"):
             found.append(World(f"index {kind}, build stopped", stopped(self.indexed(kind), "index", 3), self.built(kind)))
         found += [World(f"export {to}, opened", self.exported(to), self.opened(to)) for to in OPENED]
-        found.append(World("export static, opened", self.exported("static"), lambda folder: self.vectors(str(folder / "static"))))
+        found.append(
+            World("export static, opened", self.exported("static"), lambda folder: self.vectors(str(folder / "static")))
+        )
         found.append(World("serve, started again", self.served, self.served))
         found.append(World("export --budget, stopped", stopped(self.budget, "measuring what fits", 1), self.budget))
         return found

@@ -133,7 +133,10 @@ CASES: tuple[Case, ...] = (
     Case(BUILD + " {own}/docs.txt -i {own}/docs.npy", written("docs.txt", b"\n  \n\n")),
     Case(BUILD + " {own}/docs.txt -i {own}/docs.npy", written("docs.txt", "größer\n".encode("latin-1"))),
     Case(BUILD + " {own}/docs.jsonl -i {own}/docs.npy", written("docs.jsonl", b'{"id": 1, "text": "a"}\n{"id": 2')),
-    Case(BUILD + " {own}/docs.jsonl -i {own}/docs.npy", written("docs.jsonl", b'{"id": 1, "text": "a"}\n{"id": 1, "text": "b"}\n')),
+    Case(
+        BUILD + " {own}/docs.jsonl -i {own}/docs.npy",
+        written("docs.jsonl", b'{"id": 1, "text": "a"}\n{"id": 1, "text": "b"}\n'),
+    ),
     Case(BUILD + " {own}/docs.csv -i {own}/docs.npy", written("docs.csv", b"name,words\n1,a\n")),
     Case(BUILD + " {own}/docs.parquet -i {own}/docs.npy", written("docs.parquet", b"PAR1nothingPAR1")),
     Case(BUILD + " {own}/docs.pdf -i {own}/docs.npy", written("docs.pdf", b"%PDF")),
@@ -172,7 +175,9 @@ CASES: tuple[Case, ...] = (
     Case(SEARCH + " -i {at}/checked.npy?metric=banana cat"),
     Case(SEARCH + " -i {at}/checked.npy?ids={at}/some.txt cat"),
     Case(SEARCH + " -i qdrant:{own}#docs cat", written("meta.json", b'{"collections": {')),
-    Case(SEARCH + " -i qdrant:{own}#docs cat", written("meta.json", b'{"collections": {"docs": {"vectors": 1}}, "aliases": {}}')),
+    Case(
+        SEARCH + " -i qdrant:{own}#docs cat", written("meta.json", b'{"collections": {"docs": {"vectors": 1}}, "aliases": {}}')
+    ),
     Case(SEARCH + " -i lancedb:{own}#docs cat", written("docs.lance", b"a file, no folder")),
     Case(SEARCH + " -i {at}/checked.npy cat -k 0"),
     Case("index search -m onnx:{own}/cut -i {at}/checked.npy cat", kept_onnx),
@@ -181,7 +186,10 @@ CASES: tuple[Case, ...] = (
     Case(CHECK + " -i {at}/checked.npy --out {own}/out --queries {own}/q.tsv", written("q.tsv", b"a\tb\n1\t2\n")),
     Case(CHECK + " -i {at}/checked.npy --out {own}/out --queries {own}/q.tsv", written("q.tsv", b"en\tde\n\xe4\t\xf6\n")),
     Case(CHECK + " -i {at}/checked.npy --out {own}/out --queries {own}/q.jsonl", written("q.jsonl", b'{"id": "q1"}\n')),
-    Case(CHECK + " -i {at}/checked.npy --out {own}/out --queries {own}/q.tsv", written("q.tsv", b"id\ten\tde\tgold\n1\ta\tb\tno\n")),
+    Case(
+        CHECK + " -i {at}/checked.npy --out {own}/out --queries {own}/q.tsv",
+        written("q.tsv", b"id\ten\tde\tgold\n1\ta\tb\tno\n"),
+    ),
     Case(CHECK + " -i {at}/checked.npy --out {own}/out --languages xx"),
     Case(CHECK + " -i {at}/checked.npy --out {own}/out --languages fr --queries {at}/queries.tsv"),
     Case(CHECK + " -i {at}/checked.npy --out {own}/file --queries {at}/queries.tsv", read_only),

@@ -45,7 +45,7 @@ Fault = Callable[[], None]
 class Verb:
     """A verb: its command for an output place, how its result is known, and whether it trains.
 
-    `before` makes what is there already and is replaced, and `says_unfinished` is whether what is there says that it is not whole.
+    `before` makes what is there already and is replaced; `says_unfinished`: whether what is there says that it is not whole.
     """
 
     command: Callable[[Path], str]

@@ -26,7 +26,9 @@ def robustness_table() -> str:
             f"{limit['wrong']} wrong",
         ),
         (
-            "one flipped bit in a stored file, or a file that was cut off" if "by_damage" in flip else "one flipped bit in a stored file",
+            "one flipped bit in a stored file, or a file that was cut off"
+            if "by_damage" in flip
+            else "one flipped bit in a stored file",
             flip,
             f"{flip['faults']:,}",
             f"{refused:,} refused with an error, the rest finished as if undamaged",

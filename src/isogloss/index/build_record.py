@@ -1,7 +1,7 @@
 """What `isogloss index build` notes in an index: its model, and how far an unfinished build came.
 
-Files have the note beside them (`docs.npy.json`, with the checksums of the files), Parquet files in their metadata, databases in
-the comment of the table, in the metadata of the collection or in the mapping of the index.
+Files have the note beside them (`docs.npy.json`, with their checksums), Parquet files in their metadata too, databases in the
+comment of the table, in the metadata of the collection or in the mapping of the index.
 """
 
 from collections.abc import Sequence
@@ -97,6 +97,6 @@ def _beside(path: Path) -> Any:  # noqa: ANN401 - whatever JSON can hold
         return None
     except (OSError, ValueError) as error:
         raise DataError(
-            f"{place}: the note of an index is damaged ({str(error)[:80]})",
+            f"{place}: the note of an index is damaged",
             hint="delete it and the index, and build it again; if isogloss did not build the index, rename this file",
         ) from error

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +38,7 @@ from isogloss.types import FloatArray
 
 P = ParamSpec("P")
 T = TypeVar("T")
-TABLE_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
+TABLE_NAME = re.compile(r"[\w.-]+", re.ASCII)
 OPTIONS = ("column", "id", "text", "metric", "nprobes")
 
 
@@ -75,11 +75,15 @@ def _explaining(shown: str) -> Iterator[None]:
         raise _unreadable(shown, error) from error
 
 
-def _explained(method: "Callable[Concatenate[LanceTable, P], T]") -> "Callable[Concatenate[LanceTable, P], T]":
+def _explained(method: Callable[P, T]) -> Callable[P, T]:
+    """A method of `LanceTable` that explains what LanceDB raises."""
+
     @wraps(method)
-    def call(table: "LanceTable", *values: P.args, **named: P.kwargs) -> T:
+    def call(*values: P.args, **named: P.kwargs) -> T:
+        table = values[0]
+        assert isinstance(table, LanceTable)
         with _explaining(table.address):
-            return method(table, *values, **named)
+            return method(*values, **named)
 
     return call
 

@@ -79,7 +79,10 @@ def test_a_build_whose_note_is_damaged_begins_anew(tmp_path: Path) -> None:
     """Its batches may be those of other documents, so none of them is taken for one of the new build."""
     address, unfinished = str(tmp_path / "docs.npy"), tmp_path / "docs.npy.unfinished"
     build(write_documents(tmp_path / "old.jsonl", range(10)), address)
-    wrong, right = write_documents(tmp_path / "wrong.jsonl", range(20, 60)), write_documents(tmp_path / "new.jsonl", range(8, 40))
+    wrong, right = (
+        write_documents(tmp_path / "wrong.jsonl", range(20, 60)),
+        write_documents(tmp_path / "new.jsonl", range(8, 40)),
+    )
     append = BuildSettings(batch_size=16, existing="append")
     with pytest.raises(Interrupted):
         build_index(Vectors(), wrong, address, append, interrupt)
@@ -158,6 +161,19 @@ def test_a_file_that_came_between_two_attempts_is_left_alone(tmp_path: Path) -> 
         (tmp_path / name).unlink()
     build(documents, str(address))
     agrees(str(address), range(40), "cosine")
+
+
+def test_a_note_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    documents, address = write_documents(tmp_path / "all.jsonl", range(10)), tmp_path / "docs.npy"
+    note = tmp_path / "docs.npy.json"
+    note.write_text('{"about": "my vectors"}')
+    refuses(lambda: build(documents, str(address), existing="replace"), f"{note.name}: exists and was not built by isogloss")
+    assert note.read_text() == '{"about": "my vectors"}'
+    note.unlink()
+    build(documents, str(tmp_path / "docs.parquet"))
+    (tmp_path / "docs.parquet").unlink()  # its own note is no obstacle
+    build(documents, str(tmp_path / "docs.parquet"))
+    agrees(str(tmp_path / "docs.parquet"), range(10), "cosine")
 
 
 def test_two_builds_at_once_are_refused(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ GRAPH = Path("onnx") / "model.onnx"
 
 @contextmanager
 def temporary_model(work: Path) -> Iterator[Path]:
-    """A folder in `work` that is removed at the end, or after a kill by `remove_stale_files`; not in /tmp, which may be small."""
+    """A folder in `work` (/tmp may be small) that is removed at the end, or after a kill by `remove_stale_files`."""
     make_folder(work)
     with explaining_disk(work), tempfile.TemporaryDirectory(prefix=f".model{TEMPORARY_MARK}", dir=work) as place:
         yield Path(place) / "model"

@@ -193,8 +193,7 @@ class FileWriter(ClosingWriter):
             yield StoredRows([name for name, _ in labels], np.load(part, mmap_mode="r"), [text for _, text in labels])
 
     def _labels_of(self, part: Path) -> Iterator[tuple[str, str]]:
-        for name, text in read_json(part.with_suffix(".json"))[ROWS]:
-            yield name, text
+        yield from read_json(part.with_suffix(".json"))[ROWS]
 
     def _job(self) -> BuildRecord | None:
         """The note of an unfinished build; without one that can be read, it begins anew."""
