@@ -1,8 +1,9 @@
 """One flipped bit in one kept file, or a file that was cut off, again and again: nothing else may come out without a word.
 
-A *world* is a folder that some work left (stopped half-way, or finished) and what a user does with it next. A trial copies
-the folder, flips a random bit in a random file of it or cuts the file off (each fifth trial), goes on, and compares what comes
-out with what an undamaged folder gives: the same, refused with one sentence, or wrong. `faults.py` runs this and writes the result file.
+A *world* is a folder that some work left (stopped half-way, or finished) and what a user does with it next. A trial copies the
+folder, flips a random bit in a random file of it or cuts the file off (each fifth trial), goes on, and compares what comes out
+with what an undamaged folder gives: the same, refused with one sentence, or wrong. `faults.py` runs this and writes the result
+file.
 """
 
 import logging

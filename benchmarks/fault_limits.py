@@ -23,6 +23,7 @@ from fault_world import Fault, World, finished_wrongly, made_before, mixture, ru
 ROOMY = 512 * 1024  # kibibytes
 ERRORS = ("EIO", "ESTALE", "EXDEV", "ENOSPC", "EDQUOT", "EROFS", "EMFILE", "ENOMEM")
 ABORTED = (127, -signal.SIGABRT, -signal.SIGSEGV)  # by the C library, which ends a process that gets no memory for a thread
+NO_ERROR = "SystemError: error return without exception set"  # of a C library that got no memory, as Python reports it
 SIZES = (2048, 4096, 20_000, 60_000)  # bytes a file may have: what a command says goes to a file here, too
 
 
@@ -93,7 +94,8 @@ def trial(world: World, name: str, known: dict[str, Any], seed: int, folder: Pat
         made_before(verb, place / "result")
         told, fault = _small_disk(place, chance) if mounted else faults(chance, place)
         done = run_to_end(verb, place / "result", folder / "scratch", fault)
-        hit, aborted = done.code != 0, "memory" in told and not done.traceback and done.code in ABORTED
+        killed = (not done.traceback and done.code in ABORTED) or NO_ERROR in done.errors
+        hit, aborted = done.code != 0, "memory" in told and killed
         wrong = "" if done.code == 0 or aborted else complaint(done.code, done.errors)
         wrong = wrong or mixture(verb, place / "result", known)
         if mounted:
@@ -101,7 +103,7 @@ def trial(world: World, name: str, known: dict[str, Any], seed: int, folder: Pat
         wrong = wrong or finished_wrongly(verb, place / "result", folder / "scratch", known)
     finally:
         if mounted:
-            subprocess.run(["umount", str(place)], check=False)
+            subprocess.run(["umount", "--lazy", str(place)], check=False)  # we may still have an index mapped
     return {"kind": "limit", "verb": name, "seed": seed, "fault": told, "hit": hit, "aborted": aborted, "wrong": wrong}
 
 
