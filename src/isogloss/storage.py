@@ -5,7 +5,6 @@ after a kill -9, sees the old version or the new one, never a part of it.
 """
 
 import errno
-import glob
 import hashlib
 import json
 import os
@@ -244,9 +243,12 @@ def remove_stale_files(folder: Path, name: str = "") -> None:
     """
     if not folder.is_dir():
         return
-    for leftover in folder.glob(f".{glob.escape(name) or '*'}{TEMPORARY_MARK}*"):
+    for leftover in folder.glob(f".*{TEMPORARY_MARK}*"):
+        if name and not leftover.name.lstrip(".").startswith(name.lstrip(".") + TEMPORARY_MARK):
+            continue
         place = leftover.with_name(leftover.name[1:].split(TEMPORARY_MARK)[0])
-        if ASIDE_MARK in leftover.name and not place.exists():
+        of_a_temporary_one = leftover.name.count(TEMPORARY_MARK) > 1
+        if ASIDE_MARK in leftover.name and not of_a_temporary_one and not place.exists():
             leftover.rename(place)
         else:
             remove(leftover)
