@@ -101,7 +101,7 @@ class Worlds:
         """Each of them."""
         return [
             World("run, stopped while training", stopped(self.run, "distill", 7), self.run),
-            World("run, stopped at the teacher", stopped(self.run, "teacher", 2), self.run),
+            World("run, stopped at the teacher", stopped(self.run, "teacher", 1), self.run),
             World("run, finished, run again", self.run, self.run),
             World("finetune, stopped", stopped(self.finetune, "sts", 4), self.finetune),
             World("train-laser, stopped", stopped(self.laser, "translate", 4), self.laser),
