@@ -32,6 +32,7 @@ from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.pipeline import run
 from isogloss.runs.presets import dual_recipe, finetune_recipe, laser_recipe
 from isogloss.storage import weights_hash
+from isogloss.types import FloatArray
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # where the tiny models are made
 
@@ -58,6 +59,19 @@ class World:
     name: str
     make: "Work"
     go_on: "Work"
+
+
+class Near:
+    """Vectors of which some may have been computed again, in other batches: equal up to the rounding of half precision."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, vectors: FloatArray) -> None:
+        self.vectors = vectors
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, Near) and self.vectors.shape == other.vectors.shape
+        return same and bool(np.allclose(self.vectors, other.vectors, rtol=0, atol=2e-3))
 
 
 class Stopped(BaseException):
@@ -157,7 +171,7 @@ class Worlds:
 
     def read_cache(self, folder: Path, listen: OnProgress = silent) -> object:
         """All of them again."""
-        return CachedEncoder(self.teacher, folder).encode(TEXTS, listen).astype(np.float16).tobytes()
+        return Near(CachedEncoder(self.teacher, folder).encode(TEXTS, listen))
 
     def prepare(self, folder: Path, listen: OnProgress = silent) -> object:
         """A store, by the same command each time."""
