@@ -70,8 +70,9 @@ class Near:
         self.vectors = vectors
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, Near) and self.vectors.shape == other.vectors.shape
-        return same and bool(np.allclose(self.vectors, other.vectors, rtol=0, atol=2e-3))
+        if not isinstance(other, Near) or self.vectors.shape != other.vectors.shape:
+            return False
+        return bool(np.allclose(self.vectors, other.vectors, rtol=0, atol=2e-3))
 
 
 class Stopped(BaseException):
