@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fault_world import Verb, World, leftovers, run_to_end, running
+from fault_world import Verb, World, finished_wrongly, made_before, mixture, running
 
 KILLS = 4
 AFTER_A_STEP = 0.7  # share of kills of verbs that train which wait for some trained steps; the others fall anywhere
@@ -24,6 +24,7 @@ def undisturbed(world: World, name: str, folder: Path) -> dict[str, Any]:
     for _ in range(2):  # the second time the libraries are warm
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
+        before = made_before(verb, folder / "result")
         began = time.monotonic()
         with running(verb, folder / "result", folder / "scratch") as (process, wait):
             first = 0.0
@@ -35,7 +36,8 @@ def undisturbed(world: World, name: str, folder: Path) -> dict[str, Any]:
         seconds = time.monotonic() - began
         if done.code:
             raise SystemExit(f"{name}: {done.errors}")
-    return {"seconds": seconds, "first": first, "digest": verb.digest(folder / "result"), "steps": done.steps}
+    digest = verb.digest(folder / "result")
+    return {"seconds": seconds, "first": first, "digest": digest, "steps": done.steps, "before": before}
 
 
 def trial(world: World, name: str, known: dict[str, Any], seed: int, folder: Path) -> dict[str, Any]:
@@ -44,20 +46,17 @@ def trial(world: World, name: str, known: dict[str, Any], seed: int, folder: Pat
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     told: dict[str, Any] = {"kind": "kill", "verb": name, "seed": seed, "kills": 0, "kills_after_a_step": 0, "wrong": ""}
+    made_before(verb, folder / "result")
     for number in range(KILLS):
         killed, steps = _killed(verb, folder, known, chance)
         told["kills"] += killed
         told["kills_after_a_step"] += killed and steps > 0
+        told["wrong"] = told["wrong"] or mixture(verb, folder / "result", known)
         if not killed and number == 0:  # it had finished already: begin again
             shutil.rmtree(folder)
             folder.mkdir()
-    done = run_to_end(verb, folder / "result", folder / "scratch")
-    if done.code or done.traceback:
-        told["wrong"] = f"ended with {done.code}: {done.errors[-400:]}"
-    elif verb.digest(folder / "result") != known["digest"]:
-        told["wrong"] = "another result"
-    elif left := leftovers(folder / "result") if (folder / "result").is_dir() else []:
-        told["wrong"] = f"left behind: {left[:3]}"
+            made_before(verb, folder / "result")
+    told["wrong"] = told["wrong"] or finished_wrongly(verb, folder / "result", folder / "scratch", known)
     return told
 
 

@@ -18,10 +18,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fault_world import Fault, World, leftovers, run_to_end
+from fault_world import Fault, World, finished_wrongly, made_before, mixture, run_to_end
 
+ROOMY = 512 * 1024  # kibibytes
 ERRORS = ("EIO", "ESTALE", "EXDEV", "ENOSPC", "EDQUOT", "EROFS", "EMFILE", "ENOMEM")
 ABORTED = (127, -signal.SIGABRT, -signal.SIGSEGV)  # by the C library, which ends a process that gets no memory for a thread
+NO_ERROR = "SystemError: error return without exception set"  # of a C library that got no memory, as Python reports it
 SIZES = (2048, 4096, 20_000, 60_000)  # bytes a file may have: what a command says goes to a file here, too
 
 
@@ -87,37 +89,47 @@ def trial(world: World, name: str, known: dict[str, Any], seed: int, folder: Pat
     folder.mkdir(parents=True)
     verb, place = world.verbs[name], folder / "place"
     place.mkdir()
-    if mounted:
-        size = chance.choice((64, 200, 400, 800))
-        mounted = not subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", str(place)], check=False
-        ).returncode
-    told, fault = (f"a disk of {size} KiB", _nothing) if mounted else faults(chance, place)
+    mounted = mounted and _mounted(place)
     try:
+        made_before(verb, place / "result")
+        told, fault = _small_disk(place, chance) if mounted else faults(chance, place)
         done = run_to_end(verb, place / "result", folder / "scratch", fault)
-        hit, aborted = done.code != 0, "memory" in told and not done.traceback and done.code in ABORTED
-        wrong = "" if done.code == 0 or aborted else _complaint(done.code, done.errors)
+        killed = (not done.traceback and done.code in ABORTED) or NO_ERROR in done.errors
+        hit, aborted = done.code != 0, "memory" in told and killed
+        wrong = "" if done.code == 0 or aborted else complaint(done.code, done.errors)
+        wrong = wrong or mixture(verb, place / "result", known)
         if mounted:
-            subprocess.run(["mount", "-o", "remount,size=512m", str(place)], check=True)
-        if not wrong:
-            done = run_to_end(verb, place / "result", folder / "scratch")
-            if done.code or done.traceback:
-                wrong = f"afterwards ended with {done.code}: {done.errors[-400:]}"
-            elif verb.digest(place / "result") != known["digest"]:
-                wrong = "another result afterwards"
-            elif left := leftovers(place / "result") if (place / "result").is_dir() else []:
-                wrong = f"left behind: {left[:3]}"
+            _resize(place, ROOMY)
+        wrong = wrong or finished_wrongly(verb, place / "result", folder / "scratch", known)
     finally:
         if mounted:
-            subprocess.run(["umount", str(place)], check=False)
+            subprocess.run(["umount", "--lazy", str(place)], check=False)  # we may still have an index mapped
     return {"kind": "limit", "verb": name, "seed": seed, "fault": told, "hit": hit, "aborted": aborted, "wrong": wrong}
+
+
+def _mounted(place: Path) -> bool:
+    """Whether a file system could be mounted there."""
+    size = f"size={ROOMY}k"
+    return not subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(place)], check=False).returncode
+
+
+def _small_disk(place: Path, chance: random.Random) -> tuple[str, Fault]:
+    """So little room beside what is there already."""
+    room = chance.choice((64, 200, 400, 800))
+    _resize(place, shutil.disk_usage(place).used // 1024 + room)
+    return f"a disk of {room} KiB", _nothing
+
+
+def _resize(place: Path, kibibytes: int) -> None:
+    subprocess.run(["mount", "-o", f"remount,size={kibibytes}k", str(place)], check=True)
 
 
 def _nothing() -> None:
     """The fault is in the file system."""
 
 
-def _complaint(code: int, errors: str) -> str:
+def complaint(code: int, errors: str) -> str:
+    """What is wrong with the end of a command that could not work; nothing if it was a sentence and exit code 2."""
     if "Traceback" in errors:
         return f"a traceback: {errors[-400:]}"
     if code != 2 or not any(line.startswith("isogloss: ") for line in errors.splitlines()):

@@ -7,7 +7,9 @@ command line. Only its progress bars are replaced, by one that counts trained st
 import io
 import os
 import random
+import signal
 import sys
+import tempfile
 import traceback
 import zipfile
 from collections.abc import Callable, Mapping
@@ -27,6 +29,7 @@ from corpora.catalogue.service import Service  # noqa: E402
 from isogloss import recipes  # noqa: E402
 from isogloss.cli.app import main  # noqa: E402
 from isogloss.cli.screens import progress as screen  # noqa: E402
+from isogloss.errors import IsoglossError  # noqa: E402
 from isogloss.progress import Step  # noqa: E402
 from isogloss.storage import content_hash, file_hash, read_json, weights_hash  # noqa: E402
 from isogloss.training import trainer as loop  # noqa: E402
@@ -40,12 +43,17 @@ Fault = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A verb: its command for an output place, how its result is known, and whether it trains."""
+    """A verb: its command for an output place, how its result is known, and whether it trains.
+
+    `before` makes what is there already and is replaced; `says_unfinished`: whether what is there says that it is not whole.
+    """
 
     command: Callable[[Path], str]
     digest: Digest
     trains: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
+    before: Callable[[Path], object] | None = None
+    says_unfinished: Callable[[Path], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +77,7 @@ def no_fault() -> None:
 def run_verb(arguments: list[str], environment: Mapping[str, str], folder: Path, fault: Fault) -> None:
     """In the child: the command line with its output in files, and a fault that is put in place just before."""
     os.environ.update(environment)
+    tempfile.tempdir = None  # to be read from the environment again
     os.fsync = lambda fd: None  # nobody pulls the plug here
     steps = (folder / "steps").open("ab", buffering=0)
 
@@ -77,6 +86,7 @@ def run_verb(arguments: list[str], environment: Mapping[str, str], folder: Path,
             steps.write(b".")
 
     screen.progress = lambda: nullcontext(count)  # type: ignore[assignment, return-value]
+    screen.say = _said
     loop.LOG_EVERY_STEPS = 1  # or only every tenth would be heard of
     out, errors = (folder / "out").open("wb", buffering=0), (folder / "errors").open("wb", buffering=0)
     sys.stdout = io.TextIOWrapper(out, encoding="utf-8", write_through=True)
@@ -91,13 +101,21 @@ def run_verb(arguments: list[str], environment: Mapping[str, str], folder: Path,
         sys.exit(1)
 
 
+def _said(text: str) -> None:
+    """What a command says; the service is told to stop when it is ready."""
+    print(text, file=sys.stderr, flush=True)
+    if text.startswith("serving ") or "\nserving " in text:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
 @contextmanager
 def running(verb: Verb, out: Path, scratch: Path, fault: Fault = no_fault) -> Any:  # noqa: ANN401
     """A process that runs a verb, and a function that waits for its end."""
     scratch.mkdir(parents=True, exist_ok=True)
     for name in ("steps", "out", "errors"):
         (scratch / name).write_bytes(b"")
-    environment = {"ISOGLOSS_CACHE": str(out.parent / "cache"), **verb.environment}
+    (scratch.parent / "tmp").mkdir(exist_ok=True)
+    environment = {"ISOGLOSS_CACHE": str(out.parent / "cache"), "TMPDIR": str(scratch.parent / "tmp"), **verb.environment}
     process = started(run_verb, verb.command(out).split(), environment, scratch, fault)
 
     def wait() -> Ended:
@@ -117,7 +135,39 @@ def run_to_end(verb: Verb, out: Path, scratch: Path, fault: Fault = no_fault) ->
 
 def leftovers(folder: Path) -> list[str]:
     """Temporary files that should not be there any more."""
-    return [str(path.relative_to(folder)) for path in folder.rglob("*") if ".partial-" in path.name]
+    marked = [path for path in folder.rglob("*") if ".partial-" in path.name or path.suffix == ".unfinished"]
+    return [str(path.relative_to(folder)) for path in [*marked, *folder.glob("tmp/isogloss-*")]]
+
+
+def made_before(verb: Verb, out: Path) -> str:
+    """Make what the verb replaces; its digest."""
+    if verb.before is None:
+        return ""
+    verb.before(out)
+    return verb.digest(out)
+
+
+def mixture(verb: Verb, out: Path, known: Mapping[str, Any]) -> str:
+    """What is wrong with what somebody sees between two commands: what was there before, the result, or an unfinished index."""
+    if verb.before is None or (verb.says_unfinished is not None and verb.says_unfinished(out)):
+        return ""
+    try:
+        seen = verb.digest(out)
+    except IsoglossError as error:
+        return f"what was there before is lost: {error.message}"
+    return "" if seen in (known["before"], known["digest"]) else "neither what was there before nor the result"
+
+
+def finished_wrongly(verb: Verb, out: Path, scratch: Path, known: Mapping[str, Any]) -> str:
+    """Let a command finish after a fault; what is wrong with its end, its result, or with what it leaves behind."""
+    done = run_to_end(verb, out, scratch)
+    if done.code or done.traceback:
+        return f"afterwards ended with {done.code}: {done.errors[-400:]}"
+    if verb.digest(out) != known["digest"]:
+        return "another result afterwards"
+    places = [out.parent] if verb.before is not None else [out] if out.is_dir() else []
+    left = [name for place in places for name in leftovers(place)]
+    return f"left behind: {left[:3]}" if left else ""
 
 
 # ── digests ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,7 +2,10 @@
 
     fault_kills.py     kill -9 at random moments, over all verbs
     fault_limits.py    full disks, failing renames, limits of files and memory
-    fault_flips.py     one flipped bit in a kept file
+    fault_flips.py     one flipped bit in a kept file, or a file that was cut off
+    fault_inputs.py    bad input, addresses with typos, ports in use
+
+The verbs are those of fault_world.py, and those of fault_exports.py: exports, indexes and the service.
 
 Writes benchmarks/results/faults.json: counts by kind and verb, every trial that went wrong, commit, versions, machine, seed.
 Trials are written to WORK/trials.jsonl as they end, so that the same command goes on where it was stopped. A kind of fault is a
@@ -16,9 +19,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import fault_inputs
 import fault_kills
 import fault_limits
+from fault_exports import Exports, postgres_server
 from fault_flips import Flips
+from fault_flips_exports import export_worlds
 from fault_world import World
 from provenance import provenance
 
@@ -54,7 +60,7 @@ class Trials:
 def summary(trials: Trials, seed: int) -> dict[str, Any]:
     """Counts by kind and verb, and what went wrong."""
     told: dict[str, Any] = provenance(seed)
-    for kind in (*KINDS, "flip"):
+    for kind in (*KINDS, "flip", "input"):
         done = trials.of(kind)
         by_verb = Counter[str]()
         for one in done:
@@ -64,7 +70,7 @@ def summary(trials: Trials, seed: int) -> dict[str, Any]:
         for extra in ("kills_after_a_step", "hit", "aborted"):
             if any(extra in one for one in done):
                 told[kind][extra] = sum(int(one.get(extra, 0)) for one in done)
-        for extra in ("ended", "file"):
+        for extra in ("ended", "file", "damage"):
             if counted := Counter(one[extra] for one in done if extra in one):
                 told[kind][f"by_{extra}"] = dict(sorted(counted.items()))
         told[kind]["what_went_wrong"] = wrong
@@ -76,12 +82,17 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--limits", type=int, default=75)
     parser.add_argument("--flips", type=int, default=1000)
+    parser.add_argument("--inputs", type=int, default=len(fault_inputs.CASES))
     parser.add_argument("--verbs", default="", help="only these, with commas")
     parser.add_argument("--seed", type=int, default=17)
     parser.add_argument("--work", type=Path, default=Path("/tmp/isogloss-faults"))
     parser.add_argument("--out", type=Path, default=RESULT)
     options = parser.parse_args()
     world, trials = World(options.work / "world", options.seed), Trials(options.work / "trials.jsonl")
+    postgres = postgres_server()
+    exports = Exports(world.folder, postgres.get_uri() if postgres else "")
+    exports.make()
+    world.verbs |= exports.verbs()
     names = options.verbs.split(",") if options.verbs else list(world.verbs)
     known: dict[str, dict[str, Any]] = {}
     try:
@@ -95,7 +106,12 @@ def main() -> None:
                 trials.add(told)
                 number += 1
                 print(f"{kind} {trials.count(kind)}/{wanted}: {name} {told['wrong'] or 'as undisturbed'}", flush=True)
-        flips = Flips(options.work / "flips") if trials.count("flip") < options.flips else None
+        while (number := trials.count("input")) < options.inputs:
+            told = fault_inputs.trial(world, number, options.work / "trial")
+            trials.add(told)
+            if told["wrong"] or number + 1 == options.inputs:
+                print(f"input {number + 1}/{options.inputs}: {told['command']} {told['wrong']}", flush=True)
+        flips = Flips(options.work / "flips", export_worlds) if trials.count("flip") < options.flips else None
         while flips is not None and (number := trials.count("flip")) < options.flips:
             told = flips.trial(number, 1000 * options.seed + number)
             trials.add(told)
@@ -103,6 +119,8 @@ def main() -> None:
                 print(f"flip {number + 1}/{options.flips}: {told['verb']} {told['wrong'] or told['ended']}", flush=True)
     finally:
         world.close()
+        if postgres:
+            postgres.cleanup()
         options.out.write_text(json.dumps(summary(trials, options.seed), indent=2) + "\n", encoding="utf-8")
 
 

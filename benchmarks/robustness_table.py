@@ -26,13 +26,18 @@ def robustness_table() -> str:
             f"{limit['wrong']} wrong",
         ),
         (
-            "one flipped bit in a stored file",
+            "one flipped bit in a stored file, or a file that was cut off"
+            if "by_damage" in flip
+            else "one flipped bit in a stored file",
             flip,
             f"{flip['faults']:,}",
             f"{refused:,} refused with an error, the rest finished as if undamaged",
             f"{flip['wrong']} wrong",
         ),
     ]
+    if bad := faults.get("input"):
+        over = f"{len(bad['by_verb'])} verbs: exports, indexes, the service"
+        rows.append(("bad input: files, addresses, models, options", bad, f"{bad['faults']:,}", over, f"{bad['wrong']} wrong"))
     lines = ["| what | cases | over | outcome | result file |", "|---|---|---|---|---|"]
     lines += [f"| {what} | {many} | {over} | {outcome} | {_from('faults', faults)} |" for what, _, many, over, outcome in rows]
     lines += [

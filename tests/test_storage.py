@@ -91,6 +91,10 @@ def test_sweep_removes_only_what_a_killed_process_left(tmp_path: Path) -> None:
     (tmp_path / ".model.partial-12ab").mkdir()
     (tmp_path / ".x.npy.partial-34cd").write_text("half")
     (tmp_path / "keep.npy").write_text("whole")
+    for name in (".[1].partial-56ef", "..[1].partial-56ef.partial-78ab", "..[1].partial-56ef.partial-old-90cd"):
+        (tmp_path / name).write_text("half")
+    remove_stale_files(tmp_path, "[1]")
+    assert sorted(os.listdir(tmp_path)) == [".model.partial-12ab", ".x.npy.partial-34cd", "keep.npy"], "others may be at work"
     remove_stale_files(tmp_path)
     remove_stale_files(tmp_path / "nowhere")
     assert os.listdir(tmp_path) == ["keep.npy"]

@@ -236,16 +236,19 @@ def append_line(path: Path, line: str) -> None:
         handle.write(line.encode() + b"\n")
 
 
-def remove_stale_files(folder: Path) -> None:
-    """Remove temporary files that a killed process left in `folder`.
+def remove_stale_files(folder: Path, name: str = "") -> None:
+    """Remove temporary files that a killed process left in `folder`; with a name, only those of that file or folder.
 
     If it was killed between the two renames that replace a folder, the old folder is restored.
     """
     if not folder.is_dir():
         return
     for leftover in folder.glob(f".*{TEMPORARY_MARK}*"):
+        if name and not leftover.name.lstrip(".").startswith(name.lstrip(".") + TEMPORARY_MARK):
+            continue
         place = leftover.with_name(leftover.name[1:].split(TEMPORARY_MARK)[0])
-        if ASIDE_MARK in leftover.name and not place.exists():
+        of_a_temporary_one = leftover.name.count(TEMPORARY_MARK) > 1
+        if ASIDE_MARK in leftover.name and not of_a_temporary_one and not place.exists():
             leftover.rename(place)
         else:
             remove(leftover)

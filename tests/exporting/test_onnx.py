@@ -10,7 +10,7 @@ import pytest
 from tokenizers import Tokenizer
 
 import isogloss as ig
-from isogloss.checksums import check_sums
+from isogloss.checksums import check_sums, write_sums
 from isogloss.config.exporting import ExportSettings
 from isogloss.errors import IsoglossError, ModelError
 from isogloss.exporting.comparison import Comparison
@@ -124,8 +124,22 @@ def test_the_folder_is_a_model_like_any_other(exported: Exported, name: str) -> 
     record = exported.folder / "export.json"
     before = record.read_text()
     record.write_text("{}")
+    write_sums(exported.folder, but=("README.md",))
     assert open_encoder(f"onnx:{exported.folder / name}").fingerprint == fingerprint  # it is no part of the model
     record.write_text(before)
+    write_sums(exported.folder, but=("README.md",))
+
+
+def test_a_damaged_file_of_an_export_is_refused(exported: Exported) -> None:
+    """A bit of a graph may flip without onnxruntime noticing: its embeddings would be other ones, silently."""
+    for name in ("onnx/model_fp16.onnx", "onnx/model.onnx", "tokenizer_config.json"):
+        path = exported.folder / name
+        before = path.read_bytes()
+        path.write_bytes(before[:-5] + bytes([before[-5] ^ 1]) + before[-4:])
+        with pytest.raises(ModelError, match=f"{path.name} is damaged: it does not match SHA256SUMS"):
+            open_encoder(f"onnx:{exported.folder}/onnx/model.onnx")
+        path.write_bytes(before)
+    open_encoder(f"onnx:{exported.folder}/onnx/model.onnx")
 
 
 def test_plain_onnxruntime_gives_the_vectors(exported: Exported) -> None:

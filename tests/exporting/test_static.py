@@ -59,6 +59,21 @@ def test_trimmed_table_has_fewer_rows(models: Path, tsv: Path, tmp_path: Path) -
     assert exported.artefacts[0].details["rows"] < len(whole.table)
 
 
+def test_what_a_kill_would_leave_is_in_the_unfinished_folder(
+    models: Path, tsv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody removes tokens and embeddings of a killed export from the system's folder for temporary files."""
+    system, seen = tmp_path / "system", set[str]()
+    system.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(system))
+
+    def listen(step: Step) -> None:
+        seen.update(path.name for path in system.glob("isogloss-*"))
+
+    exported = export(str(models / "student"), "static", tmp_path / "out", pairs=[str(tsv)], on_progress=listen)
+    assert not seen and not (exported.folder / "work").exists()
+
+
 def test_static_model_is_not_made_from_a_static_model(models: Path, tsv: Path, tmp_path: Path) -> None:
     static_student(Student.from_pretrained(str(models / "student")).tokenizer, 4).save_pretrained(tmp_path / "table")
     with pytest.raises(ModelError, match="static model already"):

@@ -87,6 +87,17 @@ def test_int8_is_exported_once_and_again_for_other_weights(tmp_path: Path, monke
             int8_export(str(model))
 
 
+def test_a_damaged_int8_export_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    model = tmp_path / "model"
+    save_tiny_model(model, width=16, layers=1, seed=1, normalize=True)
+    graph = int8_export(str(model)).graph
+    before = graph.read_bytes()
+    graph.write_bytes(before[:-9] + bytes([before[-9] ^ 1]) + before[-8:])
+    again = open_engine(str(model), "tiny", ServeSettings(device="cpu"))
+    assert (again.engine.facts.precision, again.note) == ("int8", "") and graph.read_bytes() == before
+    assert f"{graph.name} is damaged; it is not used" in caplog.text
+
+
 def test_int8_that_was_refused_is_served_in_fp32_and_said(tmp_path: Path) -> None:
     model, exported = tmp_path / "model", tmp_path / "export/onnx"
     save_tiny_model(model, width=16, layers=1, seed=1, normalize=True)

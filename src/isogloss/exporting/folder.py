@@ -7,9 +7,11 @@ from pathlib import Path
 
 from isogloss.exporting.export import Exported
 from isogloss.exporting.source import ExportSource
+from isogloss.storage import remove_stale_files
 
 
 def write(source: ExportSource, folder: Path) -> Exported:
     """Write the model as a sentence-transformers folder."""
+    remove_stale_files(folder.parent, folder.name)
     source.student.save_pretrained(folder)
     return Exported(folder, ())

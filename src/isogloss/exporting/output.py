@@ -20,7 +20,7 @@ RECORD = "export.json"
 def export_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder that becomes `folder` if the block succeeds."""
     refuse_other_content(folder)
-    remove_stale_files(folder.parent)
+    remove_stale_files(folder.parent, folder.name)
     with atomic_write(folder) as temporary:
         temporary.mkdir()
         yield temporary

@@ -28,7 +28,7 @@ from isogloss.models.table_fit import TableFit, fit_table
 from isogloss.models.vocabulary.coverage import survey
 from isogloss.runs.models import training_text_blocks
 from isogloss.runs.replay import draw, held_out_text
-from isogloss.storage import cache_folder, json_text, read_json
+from isogloss.storage import WORK, cache_folder, json_text, read_json, remove
 from isogloss.training.distillation import Distillation
 from isogloss.types import TRAIN, FloatArray, IntArray, PairSource
 
@@ -43,7 +43,8 @@ def write(source: ExportSource, folder: Path) -> Exported:
     if source.student.kind == StaticStudent.kind:
         raise ModelError(f"{source.name} is a static model already", hint="write it with --to folder")
     with export_folder(folder) as temporary:
-        student, fit = distilled(source)
+        student, fit = distilled(source, temporary / WORK)
+        remove(temporary / WORK)
         card = (
             f"# {Path(source.name).name}, static\n\nA static model made from {Path(source.name).name} by `isogloss export`.\n"
         )
@@ -56,8 +57,8 @@ def write(source: ExportSource, folder: Path) -> Exported:
     return Exported(folder, (replace(artefact, path=folder),))
 
 
-def distilled(source: ExportSource) -> tuple[StaticStudent, TableFit]:
-    """The table, and how it was fitted."""
+def distilled(source: ExportSource, work: Path) -> tuple[StaticStudent, TableFit]:
+    """The table, and how it was fitted; `work` is a folder for tokens and embeddings."""
     encoder, pairs, on_progress = source.student, training_pairs(source), source.on_progress
     if source.settings.static_trim != "off":
         encoder = encoder.copy()
@@ -74,7 +75,7 @@ def distilled(source: ExportSource) -> tuple[StaticStudent, TableFit]:
         cache=cache,
     )
     recipe = recipes.parse({"seed": SEED, "teacher": {"model": source.name}, "training": {"epochs": 0}})
-    session = Distillation(student, source.student, pairs, recipe, cache=cache, on_progress=on_progress)
+    session = Distillation(student, source.student, pairs, recipe, work, cache, on_progress=on_progress)
     session.build_bridge()
     tokens = session.data.tokens
     ids, lengths = tokens.gather(np.arange(len(tokens)))

@@ -1,19 +1,23 @@
 """What `isogloss index build` notes in an index: its model, and how far an unfinished build came.
 
-Files have the note beside them (`docs.npy.json`), Parquet files in their metadata, databases in the comment of the table, in
-the metadata of the collection or in the mapping of the index.
+Files have the note beside them (`docs.npy.json`, with their checksums), Parquet files in their metadata too, databases in the
+comment of the table, in the metadata of the collection or in the mapping of the index.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 from isogloss.config.indexing import IndexPrecision, Metric
-from isogloss.shapes import as_type, parse_json
+from isogloss.errors import DataError
+from isogloss.shapes import TEXT, Each, as_type, check, parse_json
 from isogloss.shown import masked
-from isogloss.storage import canonical_json, read_json, write_json
+from isogloss.storage import canonical_json, file_checksum, read_json, write_json
 
 KEY = "isogloss"  # under which the note stands
+FILES = "files"  # beside it: the sha256 of each file of the index, by name
+CHECKSUMS = {f"{FILES}?": Each(TEXT, TEXT)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +65,38 @@ def record_path(path: Path) -> Path:
 
 
 def read_record(path: Path) -> BuildRecord | None:
-    """The note beside a file; None if there is none or it is damaged."""
+    """The note beside a file; None if there is none. Raises if it is damaged: it has the metric."""
+    return record_in(_beside(path))
+
+
+def write_record(path: Path, record: BuildRecord, files: Sequence[Path] = ()) -> None:
+    """Write the note beside a file, with a checksum, and those of the index's files."""
+    sums = {FILES: {file.name: file_checksum(file) for file in files}} if files else {}
+    write_json(record_path(path), record.as_dict() | sums)
+
+
+def refuse_damaged(path: Path, shown: str) -> None:
+    """Raise if a file of an index is not as `isogloss index build` wrote it."""
+    content = _beside(path)
+    if record_in(content) is None:
+        return
+    for name, checksum in check(content, CHECKSUMS).get(FILES, {}).items():
+        if file_checksum(path.with_name(name)) != checksum:
+            raise DataError(
+                f"{shown}: {path.with_name(name).name} is damaged or was changed after the index was built",
+                hint=f"build it again with --replace; if you changed it on purpose, delete {record_path(path).name}",
+            )
+
+
+def _beside(path: Path) -> Any:  # noqa: ANN401 - whatever JSON can hold
+    """What is in the file beside an index; None if there is none."""
+    place = record_path(path)
     try:
-        return record_in(read_json(record_path(path)))
-    except (OSError, ValueError):
+        return read_json(place)
+    except FileNotFoundError:
         return None
-
-
-def write_record(path: Path, record: BuildRecord) -> None:
-    """Write the note beside a file, with a checksum."""
-    write_json(record_path(path), record.as_dict())
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"{place}: the note of an index is damaged",
+            hint="delete it and the index, and build it again; if isogloss did not build the index, rename this file",
+        ) from error

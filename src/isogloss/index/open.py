@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import Any
 
 from isogloss.index.address import FILES, Address, parse_address
+from isogloss.index.build_record import refuse_damaged
 from isogloss.index.unfinished import refuse_half_moved
 from isogloss.index.vector_index import VectorIndex
 
@@ -31,6 +32,7 @@ def open_index(address: str) -> VectorIndex:
     parsed = parse_address(address)
     if parsed.kind in FILES.values():
         refuse_half_moved(parsed.path, parsed.shown)
+        refuse_damaged(parsed.path, parsed.shown)
     opened: VectorIndex = _function(parsed)(parsed)
     return opened
 

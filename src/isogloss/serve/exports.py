@@ -5,6 +5,7 @@ fingerprint in export.json. To know that of the model, its weights have to be lo
 which files (by their hash) it was made, or why none could be, and the next start reads only that.
 """
 
+import logging
 import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from isogloss.progress import OnProgress, Step, silent
 from isogloss.shapes import TEXT, Each, check
 from isogloss.storage import cache_folder, content_hash, file_hash, make_folder, read_json, write_json
 from isogloss.web import user_agent
+
+logger = logging.getLogger(__name__)
 
 EXPORT_RECORD = "export.json"
 RECORD_SHAPE = {"fingerprint": TEXT, "artefacts": [{"name": TEXT, "path": TEXT}], "refused": Each(TEXT, TEXT)}
@@ -40,6 +43,10 @@ class Export:
     precision: str
 
 
+class DamagedExport(ModelError):
+    """An export of which a file is not as it was written."""
+
+
 class NoInt8(ModelError):
     """A model that cannot be computed in int8: the graph differs too much from it, or cannot be made."""
 
@@ -56,7 +63,7 @@ def existing_export(place: str, precision: str) -> Export:
         ]
         if found := next((graph for graph in (*recorded, *others) if graph.is_file()), None):
             if (path / SUMS).is_file():
-                check_sums(path, lambda name: ModelError(f"{path}: {name} is damaged", hint="export the model again"))
+                check_sums(path, lambda name: DamagedExport(f"{path}: {name} is damaged", hint="export the model again"))
             return Export(found, wanted)
     what = "ONNX export" if precision == "auto" else f"{precision} graph"
     raise ModelError(f"{path}: no {what} in this folder", hint="isogloss export MODEL --to onnx writes one")
@@ -129,11 +136,17 @@ def _files_key(model: str) -> str:
 
 
 def _int8_in(folder: Path) -> Export | None:
-    """The int8 graph of an export; None if it has none, and `NoInt8` if it was refused there."""
+    """The int8 graph of an export; None if it has none or is damaged, and `NoInt8` if it was refused there."""
     record = _record(folder)
     if reason := record.get("refused", {}).get(INT8):
         raise NoInt8(f"int8 was refused: {reason}", hint="serve it with --precision fp32")
-    return existing_export(str(folder), INT8) if any((folder / one).is_file() for one in _recorded(folder, INT8)) else None
+    if not any((folder / one).is_file() for one in _recorded(folder, INT8)):
+        return None
+    try:
+        return existing_export(str(folder), INT8)
+    except DamagedExport as error:
+        logger.warning("%s; it is not used", error.message)
+        return None
 
 
 def _recorded(folder: Path, precision: str) -> list[str]:

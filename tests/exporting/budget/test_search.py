@@ -1,6 +1,7 @@
 """The whole search on a tiny run: sizes as predicted, the best that fits, what is kept, and what is refused."""
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from isogloss.config.exporting import BudgetSettings
 from isogloss.errors import IsoglossError, RecipeError
 from isogloss.exporting.budget.result import Budgeted
 from isogloss.exporting.budget.search import export_within_budget
-from isogloss.exporting.budget.shipping import folder_bytes
+from isogloss.exporting.budget.shipping import folder_bytes, temporary_model
 from isogloss.models.encoders.onnx import OnnxEncoder
 from isogloss.models.student import Student
 from isogloss.progress import Step
@@ -55,6 +56,28 @@ def test_best_is_written_and_is_what_was_measured(found: Found, finished: Path) 
     if result.best.candidate.layers == 4:
         assert np.einsum("rd,rd->r", encoder.encode(TEXTS), whole).mean() > 0.95
     assert "layers" in (model / "README.md").read_text() and str(finished.parent) not in (model / "README.md").read_text()
+
+
+def test_models_that_a_killed_search_left_are_removed(
+    finished: Path, found: Found, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are hundreds of megabytes each, and nobody looks for them in the system's folder for temporary files."""
+    out, system = tmp_path / "export", tmp_path / "system"
+    shutil.copytree(found.out / "export", out)
+    system.mkdir()
+    for left in (out / ".model.partial-1", out / "work" / ".model.partial-2", out / "work" / ".layers-2-abc.partial-3"):
+        left.mkdir()
+    with temporary_model(out / "work") as model:
+        assert model.parent.parent == out / "work" and model.parent.name.startswith(".model.partial-")
+    monkeypatch.setattr("tempfile.tempdir", str(system))
+    seen = set[str]()
+
+    def listen(step: Step) -> None:
+        seen.update(path.name for path in system.iterdir() if path.name.startswith("isogloss-"))
+
+    settings = BudgetSettings(**SETTINGS.model_dump() | {"layers": (4,), "precisions": ("fp16",)})
+    export_within_budget(str(finished), "10MB", out, settings=settings, on_progress=listen)
+    assert not seen and not [path for path in out.rglob("*") if ".partial-" in path.name]
 
 
 def test_frontier_is_written(found: Found) -> None:

@@ -69,3 +69,28 @@ def test_what_cannot_be_opened_is_explained(tmp_path: Path) -> None:
         assert index.texts(["a'b"])["a'b"].startswith("text")
     with open_index(f"lancedb:{tmp_path}#empty") as index:
         assert index.facts().size == 0 and index.search(QUERIES, 2)[0].ids == [] and index.sample(2).ids == []
+
+
+def test_a_damaged_table_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    address = f"lancedb:{tmp_path}#docs"
+    build(write_documents(tmp_path / "all.jsonl", range(30)), address)
+    note = tmp_path / "docs.isogloss.json"
+    before = note.read_bytes()
+    note.write_bytes(before.replace(b'"cosine"', b'"cosinf"'))
+    refuses(lambda: open_index(address), "the note of an index is damaged")
+    note.write_bytes(before)
+    for path in (tmp_path / "docs.lance" / "data").iterdir():
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with open_index(address) as index:
+        for act in (index.facts, lambda: index.search(QUERIES, 2), lambda: index.sample(3), lambda: index.texts(["a1"])):
+            refuses(act, "LanceDB cannot read the table")
+    for path in (tmp_path / "docs.lance" / "_versions").iterdir():
+        path.write_bytes(b"")
+    refuses(lambda: open_index(address), "LanceDB cannot read the table")
+
+
+def test_a_name_that_leads_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    documents = write_documents(tmp_path / "all.jsonl", range(3))
+    for name in ("../docs", "a/b", "größe"):
+        refuses(lambda name=name: build(documents, f"lancedb:{tmp_path}/database#{name}"), "not the name of a table")
+    assert [path.name for path in tmp_path.iterdir()] == ["all.jsonl"]

@@ -1,6 +1,7 @@
 """Collections of Qdrant's embedded mode that others made: metrics, names, payloads, and what is refused."""
 
 import gc
+import sqlite3
 import warnings
 from pathlib import Path
 
@@ -96,3 +97,26 @@ def test_a_server_by_its_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert not server.client.collection_exists("other")
         monkeypatch.setenv("QDRANT_API_KEY", "line\nbreak")
         refuses(lambda: open_index(address), "the key in QDRANT_API_KEY has a line break")
+
+
+def test_a_damaged_folder_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    address, meta = f"qdrant:{tmp_path}/vectors#docs", tmp_path / "vectors" / "meta.json"
+    build(write_documents(tmp_path / "all.jsonl", range(10)), address)
+    before = meta.read_text()
+    for content in (before[:50], before.replace('"size"', '"sizf"'), "[]"):
+        meta.write_text(content)
+        refuses(lambda: open_index(address), "Qdrant cannot read this folder")
+    meta.write_text(before)
+    (stored,) = (tmp_path / "vectors").rglob("storage.sqlite")
+    stored.write_bytes(b"no database" * 1000)
+    refuses(lambda: open_index(address), "Qdrant cannot read this folder")
+    gc.collect()
+
+
+def test_a_full_disk_under_a_folder_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_values: object, **_named: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(QdrantClient, "upsert", full)
+    documents = write_documents(tmp_path / "all.jsonl", range(10))
+    refuses(lambda: build(documents, f"qdrant:{tmp_path}/vectors#docs"), "database or disk is full")

@@ -30,6 +30,70 @@ def test_a_killed_build_continues(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["all.jsonl", "docs.jsonl", "docs.npy", "docs.npy.json"]
 
 
+def flip(path: Path) -> bytes:
+    """Flip a bit in the middle of a file; what it held."""
+    before = path.read_bytes()
+    middle = len(before) // 2
+    path.write_bytes(before[:middle] + bytes([before[middle] ^ 1]) + before[middle + 1 :])
+    return before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_damaged_file_of_an_index_is_refused(kind: str, tmp_path: Path) -> None:
+    """No format has checksums that its library compares, so another vector, id or metric would come out silently."""
+    address = tmp_path / f"docs.{kind}"
+    build(write_documents(tmp_path / "all.jsonl", range(30)), str(address), "dot")
+    note = tmp_path / f"docs.{kind}.json"
+    for path in (address, *([] if kind == "parquet" else [address.with_suffix(".jsonl")])):
+        before = flip(path)
+        refuses(lambda: open_index(str(address)), f"{path.name} is damaged or was changed")
+        path.write_bytes(before[:-20])
+        refuses(lambda: open_index(str(address)), f"{path.name} is damaged or was changed")
+        path.write_bytes(before)
+    before = flip(note)
+    refuses(lambda: open_index(str(address)), "the note of an index is damaged")
+    note.write_bytes(before)
+    agrees(str(address), range(30), "dot")
+    flip(address)
+    build(tmp_path / "all.jsonl", str(address), "dot", "replace")
+    agrees(str(address), range(30), "dot")
+
+
+def test_files_that_somebody_else_puts_beside_theirs_are_not_compared(tmp_path: Path) -> None:
+    np.save(tmp_path / "docs.npy", np.ones((3, 5), dtype=np.float32))
+    (tmp_path / "docs.npy.json").write_text('{"files": {"docs.npy": "none"}, "about": "my vectors"}')
+    with open_index(str(tmp_path / "docs.npy")) as index:
+        assert index.facts().size == 3 and index.facts().built is None
+
+
+def test_ids_and_texts_of_an_unfinished_build_are_compared_with_their_checksum(tmp_path: Path) -> None:
+    documents, address = write_documents(tmp_path / "all.jsonl", range(40)), str(tmp_path / "docs.npy")
+    assert killed_build(documents, address, 4) == -9
+    flip(tmp_path / "docs.npy.unfinished" / "00000001.json")
+    built = build_index(Vectors(), documents, address, BuildSettings(batch_size=8))
+    assert built.continued_at == 8, "the second batch is embedded again"
+    agrees(address, range(40), "cosine")
+
+
+def test_a_build_whose_note_is_damaged_begins_anew(tmp_path: Path) -> None:
+    """Its batches may be those of other documents, so none of them is taken for one of the new build."""
+    address, unfinished = str(tmp_path / "docs.npy"), tmp_path / "docs.npy.unfinished"
+    build(write_documents(tmp_path / "old.jsonl", range(10)), address)
+    wrong, right = (
+        write_documents(tmp_path / "wrong.jsonl", range(20, 60)),
+        write_documents(tmp_path / "new.jsonl", range(8, 40)),
+    )
+    append = BuildSettings(batch_size=16, existing="append")
+    with pytest.raises(Interrupted):
+        build_index(Vectors(), wrong, address, append, interrupt)
+    flip(unfinished / "job.json")
+    with pytest.raises(Interrupted):
+        build_index(Vectors(), right, address, BuildSettings(batch_size=32, existing="append"), interrupt)
+    assert sorted(path.name for path in unfinished.glob("[0-9]*")) == ["00000000.json", "00000000.npy"]
+    build_index(Vectors(), right, address, append)
+    agrees(address, range(40), "cosine")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_build_that_dies_while_it_moves_files_is_finished_by_the_next(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -97,6 +161,19 @@ def test_a_file_that_came_between_two_attempts_is_left_alone(tmp_path: Path) -> 
         (tmp_path / name).unlink()
     build(documents, str(address))
     agrees(str(address), range(40), "cosine")
+
+
+def test_a_note_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    documents, address = write_documents(tmp_path / "all.jsonl", range(10)), tmp_path / "docs.npy"
+    note = tmp_path / "docs.npy.json"
+    note.write_text('{"about": "my vectors"}')
+    refuses(lambda: build(documents, str(address), existing="replace"), f"{note.name}: exists and was not built by isogloss")
+    assert note.read_text() == '{"about": "my vectors"}'
+    note.unlink()
+    build(documents, str(tmp_path / "docs.parquet"))
+    (tmp_path / "docs.parquet").unlink()  # its own note is no obstacle
+    build(documents, str(tmp_path / "docs.parquet"))
+    agrees(str(tmp_path / "docs.parquet"), range(10), "cosine")
 
 
 def test_two_builds_at_once_are_refused(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@
 What is in OUT/work is reused, so the same command continues after an interruption.
 """
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -21,7 +20,7 @@ from isogloss.exporting.budget.megabytes import in_megabytes, parse_budget
 from isogloss.exporting.budget.result import Budgeted, Original, write_frontier
 from isogloss.exporting.budget.retraining import ShortModels
 from isogloss.exporting.budget.scores import HalvesMeasured, Scorer, is_split, sentences_per_second, spread_texts
-from isogloss.exporting.budget.shipping import Graphs, folder_bytes, graphs, ship
+from isogloss.exporting.budget.shipping import Graphs, folder_bytes, graphs, ship, temporary_model
 from isogloss.exporting.budget.sizes import Sizes
 from isogloss.exporting.export import default_folder
 from isogloss.exporting.source import ExportSource
@@ -60,7 +59,8 @@ def export_within_budget(
     folder = Path(out) if out is not None else default_folder(source, "budget")
     refuse_other_content(folder / MODEL)
     with folder_lock(folder, "another isogloss is writing to this folder", "wait for it, or name another --out"):
-        remove_stale_files(folder)
+        for place in (folder, folder / WORK):
+            remove_stale_files(place)
         return BudgetSearch(source, allowed, settings, folder).run()
 
 
@@ -130,7 +130,7 @@ class BudgetSearch:
             return found
 
     def _predicted(self, forms: Sequence[Form]) -> dict[tuple[Form, Precision], int]:
-        sizes = Sizes(self.forms, self.settings.precisions, self.card)
+        sizes = Sizes(self.forms, self.settings.precisions, self.card, self.work)
         found: dict[tuple[Form, Precision], int] = {}
         for done, form in enumerate(forms, 1):
             found |= {(form, precision): sizes(form, precision) for precision in self.settings.precisions}
@@ -180,8 +180,7 @@ class BudgetSearch:
         if missing:
             student, scorer = self.forms.open(form), self.scorer(form.dimension)
             for precision, proto in self._graphs(student, missing):
-                with tempfile.TemporaryDirectory(prefix="isogloss-") as place:
-                    folder = Path(place) / MODEL
+                with temporary_model(self.work) as folder:
                     ship(student, proto, folder, self.card(form, precision))
                     encoder = OnnxEncoder(folder)
                     title = f"embedding, {form.layers or 'no'} layers, {precision}"
@@ -194,7 +193,7 @@ class BudgetSearch:
 
     def _graphs(self, student: Student, precisions: Sequence[Precision]) -> Graphs:
         reduced = self.settings.cpu == "avx2"
-        return graphs(student, precisions, self.source.calibration_texts, reduced)
+        return graphs(student, precisions, self.work, self.source.calibration_texts, reduced)
 
     def card(self, form: Form, precision: Precision) -> str:
         """The model card of a candidate."""

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,28 @@ from isogloss.exporting.onnx_graph import load_graph, save_graph, write_graph
 from isogloss.exporting.onnx_precision import has_products, to_fp16, to_int8
 from isogloss.models.saving import CARD
 from isogloss.models.student import Student
+from isogloss.storage import TEMPORARY_MARK, explaining_disk, make_folder
 
 Graphs = Iterator[tuple[Precision, Any]]
 GRAPH = Path("onnx") / "model.onnx"
 
 
-def graphs(student: Student, precisions: Sequence[Precision], texts: Sequence[str] = (), reduced: bool = False) -> Graphs:
-    """The model as an ONNX graph in each precision.
+@contextmanager
+def temporary_model(work: Path) -> Iterator[Path]:
+    """A folder in `work` (/tmp may be small) that is removed at the end, or after a kill by `remove_stale_files`."""
+    make_folder(work)
+    with explaining_disk(work), tempfile.TemporaryDirectory(prefix=f".model{TEMPORARY_MARK}", dir=work) as place:
+        yield Path(place) / "model"
+
+
+def graphs(
+    student: Student, precisions: Sequence[Precision], work: Path, texts: Sequence[str] = (), reduced: bool = False
+) -> Graphs:
+    """The model as an ONNX graph in each precision; `work` is a folder for temporary files.
 
     int8 is calibrated on `texts`, if there are any; `reduced` makes it for older CPUs (see `onnx_precision`).
     """
-    with tempfile.TemporaryDirectory(prefix="isogloss-") as place:
-        folder = Path(place) / "model"
+    with temporary_model(work) as folder:
         path = folder / GRAPH
         write_graph(student, path)
         for precision in precisions:

@@ -10,7 +10,6 @@ The tokenizer is written and measured. What is left are numbers in names ("layer
 few channels that are kept in single precision, which only the calibration finds: about one percent.
 """
 
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +20,7 @@ import numpy as np
 from isogloss.config.exporting import Precision
 from isogloss.exporting.budget.forms import Form, Forms
 from isogloss.exporting.budget.retraining import AFTER_POOLING
-from isogloss.exporting.budget.shipping import GRAPH, folder_bytes, graphs, ship
+from isogloss.exporting.budget.shipping import GRAPH, folder_bytes, graphs, ship, temporary_model
 from isogloss.models.bridge import Bridge
 from isogloss.models.shrinking.layer_dropping import drop_layers
 from isogloss.models.shrinking.shorter_embeddings import cut_embeddings
@@ -45,8 +44,10 @@ class Kind:
 class Sizes:
     """Predicts the bytes of the folder of every form in every precision."""
 
-    def __init__(self, forms: Forms, precisions: Sequence[Precision], card: Callable[[Form, Precision], str]) -> None:
-        self.forms, self.precisions, self.card = forms, tuple(precisions), card
+    def __init__(
+        self, forms: Forms, precisions: Sequence[Precision], card: Callable[[Form, Precision], str], work: Path
+    ) -> None:
+        self.forms, self.precisions, self.card, self.work = forms, tuple(precisions), card, work
         self._kinds: dict[tuple[bool, int], Kind] = {}
         self._tokenizers: dict[int, int] = {}
         rows = len(forms.source.student.table)
@@ -78,18 +79,17 @@ class Sizes:
                 _like_trained(student)
             cut_embeddings(student, dimension)
             found, beside = dict[Precision, int](), 0
-            for precision, proto in graphs(student, self.precisions):
+            for precision, proto in graphs(student, self.precisions, self.work):
                 found[precision] = proto.ByteSize()
                 if not beside:
-                    with tempfile.TemporaryDirectory(prefix="isogloss-") as place:
-                        folder = Path(place) / "model"
+                    with temporary_model(self.work) as folder:
                         ship(student, proto, folder, self.card(self.forms.all()[0], precision))
                         beside = folder_bytes(folder) - sum((folder / name).stat().st_size for name in (TOKENIZER, GRAPH))
             self._kinds[cut, dimension] = Kind(found, beside)
         return self._kinds[cut, dimension]
 
     def _bytes(self, student: Student) -> Bytes:
-        return {name: proto.ByteSize() for name, proto in graphs(student, self.precisions)}
+        return {name: proto.ByteSize() for name, proto in graphs(student, self.precisions, self.work)}
 
     def _small(self, layers: int, rows: int) -> Student:
         """A copy of the model with few layers and the first rows of its table."""
@@ -107,9 +107,9 @@ class Sizes:
         """The bytes of the tokenizer with the vocabulary of a form."""
         if form.rows not in self._tokenizers:
             tokenizer = self.forms.tokenizer(form.trim)
-            with tempfile.TemporaryDirectory() as place:
-                tokenizer.save_pretrained(place)
-                self._tokenizers[form.rows] = (Path(place) / TOKENIZER).stat().st_size
+            with temporary_model(self.work) as folder:
+                tokenizer.save_pretrained(folder)
+                self._tokenizers[form.rows] = (folder / TOKENIZER).stat().st_size
         return self._tokenizers[form.rows]
 
 

@@ -5,21 +5,28 @@
 Without an ANN index every row is compared, by `?metric=` or the cosine. `?nprobes=N` sets the effort of an approximate search.
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from isogloss.errors import DataError, optional_package
+from isogloss.errors import DataError, IsoglossError, optional_package
 from isogloss.index.address import Address
 from isogloss.index.backends.parquet_file import VECTOR_NAMES, is_vector, vectors_in
 from isogloss.index.build_record import read_record
 from isogloss.index.columns import ID_NAMES, TEXT_NAMES, chosen_column
 from isogloss.index.vector_index import METRICS, IndexFacts, Metric, Nearest, ReadIndex, StoredRows, spread_rows
+from isogloss.system_errors import explained
 from isogloss.types import FloatArray
 
+P = ParamSpec("P")
+T = TypeVar("T")
+TABLE_NAME = re.compile(r"[\w.-]+", re.ASCII)
 OPTIONS = ("column", "id", "text", "metric", "nprobes")
 
 
@@ -34,7 +41,39 @@ def open_lance(address: Address) -> "LanceTable":
     except (ValueError, FileNotFoundError) as error:
         others = ", ".join(database.list_tables().tables)
         raise DataError(f"{address.shown}: there is no such table", hint=f"there is {others or 'none'}") from error
-    return LanceTable(address, table)
+    except (RuntimeError, OSError) as error:
+        raise _unreadable(address.shown, error) from error
+    with _explaining(address.shown):
+        return LanceTable(address, table)
+
+
+def _unreadable(shown: str, error: Exception) -> IsoglossError:
+    reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
+    return explained(error) or DataError(
+        f"{shown}: LanceDB cannot read the table ({reason})", hint="copy its folder again, or build the index again"
+    )
+
+
+@contextmanager
+def _explaining(shown: str) -> Iterator[None]:
+    """Turn what LanceDB raises for damaged files, and for a failing disk, into a sentence."""
+    try:
+        yield
+    except (RuntimeError, OSError, ValueError) as error:
+        raise _unreadable(shown, error) from error
+
+
+def _explained(method: Callable[P, T]) -> Callable[P, T]:
+    """A method of `LanceTable` that explains what LanceDB raises."""
+
+    @wraps(method)
+    def call(*values: P.args, **named: P.kwargs) -> T:
+        table = values[0]
+        assert isinstance(table, LanceTable)
+        with _explaining(table.address):
+            return method(*values, **named)
+
+    return call
 
 
 class LanceTable(ReadIndex):
@@ -59,6 +98,7 @@ class LanceTable(ReadIndex):
         self._metric, self._ann, self._note = self._metric_of(address)
         self._effort = address.number("nprobes")
 
+    @_explained
     def facts(self) -> IndexFacts:
         """Kind, size, dimension, metric and norm."""
         return IndexFacts(
@@ -73,6 +113,7 @@ class LanceTable(ReadIndex):
             note=self._note,
         )
 
+    @_explained
     def sample(self, count: int) -> StoredRows:
         """Rows that are evenly spread."""
         columns = [self._id, self._vector, *([self._text] if self._text else [])]
@@ -83,6 +124,7 @@ class LanceTable(ReadIndex):
         stacked = np.concatenate(vectors) if vectors else np.empty((0, self._dimension), dtype=np.float32)
         return StoredRows([str(one) for one in rows.column(self._id).to_pylist()], stacked, texts)
 
+    @_explained
     def texts(self, ids: Sequence[str]) -> dict[str, str]:
         """Texts by id."""
         if not self._text or not ids:
@@ -101,7 +143,8 @@ class LanceTable(ReadIndex):
                 query = query.bypass_vector_index()
             elif self._effort:
                 query = query.nprobes(self._effort)
-            rows = query.select([self._id, "_distance"]).to_arrow()
+            with _explaining(self.address):
+                rows = query.select([self._id, "_distance"]).to_arrow()
             distances = rows.column("_distance").to_numpy().astype(np.float64)
             scores = 0 - np.sqrt(np.maximum(distances, 0)) if self._metric == "l2" else 1 - distances
             yield [str(one) for one in rows.column(self._id).to_pylist()], scores
@@ -125,7 +168,9 @@ def connect(address: Address) -> Any:  # noqa: ANN401
 
 
 def record_place(address: Address) -> Path:
-    """The file beside which `isogloss index build` puts its note."""
+    """The file beside which `isogloss index build` puts its note: named like the table, so the name has to be one."""
+    if not TABLE_NAME.fullmatch(address.name):
+        raise DataError(f"{address.shown}: not the name of a table", hint="it has letters without accents, digits, _, - and .")
     return address.path / f"{address.name}.isogloss"
 
 

@@ -8,6 +8,7 @@ Qdrant's own (these are numbers and UUIDs), `?ef=N` the effort of a server's app
 """
 
 import os
+import sqlite3
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -170,6 +171,13 @@ def connect(address: Address, make: bool = False) -> Any:  # noqa: ANN401
         raise DataError(
             f"{address.shown}: another program has this folder open", hint="close it, or use a Qdrant server"
         ) from error
+    except Exception as error:  # of JSON, pydantic, sqlite or pickle: whatever a damaged file gives
+        if isinstance(error, OSError):
+            raise
+        reason = f"{type(error).__name__}: {str(error)[:80]}"
+        raise DataError(
+            f"{address.shown}: Qdrant cannot read this folder ({reason})", hint="copy it again, or build the index again"
+        ) from error
 
 
 def asked(shown: str, call: Callable[..., T], *values: Any, **named: Any) -> T:  # noqa: ANN401
@@ -185,6 +193,8 @@ def asked(shown: str, call: Callable[..., T], *values: Any, **named: Any) -> T: 
         raise DataError(f"{shown}: the server answers {error.status_code} {error.reason_phrase}", hint=hint) from None
     except ApiException as error:
         raise DataError(f"{shown}: no answer ({str(error)[:120]})", hint="is the server up?") from None
+    except sqlite3.Error as error:  # of the embedded mode
+        raise DataError(f"{shown}: {error}", hint="is there space on the disk? run the same command again") from error
 
 
 def is_url(address: Address) -> bool:

@@ -1,7 +1,7 @@
 """Writes indexes that are files: `.npy`, `.safetensors`, `.parquet`, `.faiss`.
 
     docs.npy.unfinished/job.json             the note of the build
-    docs.npy.unfinished/00000000.npy         vectors of a batch, with a checksum; 00000000.jsonl: their ids and texts
+    docs.npy.unfinished/00000000.npy         vectors of a batch, with a checksum; 00000000.json: their ids and texts
     docs.npy.unfinished/staged/              the finished files, before they are moved to their places
 
 When everything is stored, the files are assembled in `staged/` and then moved. A process that dies while it moves them is
@@ -23,7 +23,7 @@ from isogloss.errors import DataError
 from isogloss.index.address import Address
 from isogloss.index.backends.faiss_file import FaissIndex
 from isogloss.index.backends.file_index import FileIndex
-from isogloss.index.build_record import BuildRecord, read_record, record_in, record_path
+from isogloss.index.build_record import BuildRecord, read_record, record_in, record_path, write_record
 from isogloss.index.building.assemble_files import ASSEMBLE, Rows
 from isogloss.index.building.writer import Batch
 from isogloss.index.closing import Closing
@@ -35,6 +35,7 @@ from isogloss.storage import (
     explaining_disk,
     folder_lock,
     make_folder,
+    read_json,
     refuse_folder,
     refuse_overwriting,
     refuse_unwritable,
@@ -44,7 +45,7 @@ from isogloss.storage import (
     write_text,
 )
 
-JOB, STAGED = "job", "staged"
+JOB, STAGED, ROWS = "job", "staged", "rows"
 BUSY = "another isogloss is building this index"
 
 
@@ -67,7 +68,9 @@ class FileWriter(Closing):
         """Whether there is a file, or the folder of an unfinished build; a file that came there meanwhile is not ours."""
         found = self._record_of_file() if self._path.exists() else None
         there = self._path.exists() or (self._labels is not None and self._labels.exists())
-        job = read_record(self._folder / JOB)
+        job = self._job()
+        if not self._path.exists() and not (self._folder / MARK).exists():
+            self._refuse_files_beside()
         if job is None or (there and found is None and not (self._folder / MARK).exists()):
             return there, found
         return True, replace(job, done=len(list(self._folder.glob("[0-9]*.npy"))))
@@ -75,15 +78,12 @@ class FileWriter(Closing):
     def create(self, record: BuildRecord) -> None:
         """Begin an empty folder of batches."""
         self._lock()
-        for path in self._folder.iterdir():
-            if path.name != LOCK:
-                remove(path)
         self._begin(record, append=False)
 
     def resume(self, record: BuildRecord) -> BuildRecord:
         """Continue with the batches that are intact, or begin to add to a finished index."""
         self._lock()
-        if read_record(self._folder / JOB) is None:
+        if self._job() is None:
             self._begin(record, append=True)
             return record
         remove_stale_files(self._folder)
@@ -91,7 +91,7 @@ class FileWriter(Closing):
         done = 0
         for path in sorted(self._folder.glob("[0-9]*.npy")):
             vectors = load_array(path)  # None if it is damaged
-            if vectors is None or not path.with_suffix(".jsonl").is_file():
+            if vectors is None or not _is_intact(path.with_suffix(".json"), len(vectors)):
                 break
             self._parts.append(path)
             done += len(vectors)
@@ -100,8 +100,7 @@ class FileWriter(Closing):
     def write(self, batch: Batch, record: BuildRecord) -> None:
         """Store a batch."""
         path = self._folder / f"{len(self._parts):08}.npy"
-        lines = "".join(label(name, text) for name, text in zip(batch.ids, batch.texts, strict=True))
-        write_text(path.with_suffix(".jsonl"), lines)
+        write_json(path.with_suffix(".json"), {ROWS: [list(row) for row in zip(batch.ids, batch.texts, strict=True)]})
         dtype = np.float16 if record.precision == "float16" else np.float32
         if np.abs(batch.vectors).max(initial=0.0) > np.finfo(dtype).max:
             raise DataError("the vectors are too large for float16", hint="build with --precision float32")
@@ -130,6 +129,9 @@ class FileWriter(Closing):
 
     def _begin(self, record: BuildRecord, append: bool) -> None:
         self._append = append
+        for path in self._folder.iterdir():  # of another build, or of one whose note is damaged
+            if path.name != LOCK:
+                remove(path)
         if append:
             write_text(self._folder / "append", "")
         write_json(record_path(self._folder / JOB), record.as_dict())
@@ -137,6 +139,17 @@ class FileWriter(Closing):
     def _lock(self) -> None:
         make_folder(self._folder)
         self._owned.enter_context(folder_lock(self._folder, BUSY, "wait for it, or name another index"))
+
+    def _refuse_files_beside(self) -> None:
+        """Raise for files of somebody else, where there is no index, that the index's ids or its note would replace."""
+        note = record_path(self._path)
+        own_note = not note.exists() or read_record(self._path) is not None
+        for path in (*([self._labels] if self._labels else []), *([] if own_note else [note])):
+            if path.exists():
+                raise DataError(
+                    f"{path}: exists and was not built by isogloss, so it is left alone",
+                    hint=f"name another index: that of {self._path.name} would replace it",
+                )
 
     def _record_of_file(self) -> BuildRecord | None:
         if self._address.kind != "parquet" or not self._path.exists():
@@ -162,7 +175,7 @@ class FileWriter(Closing):
             with (staged / self._labels.name).open("w", encoding="utf-8", newline="\n") as handle:
                 for block in self._rows(ids):
                     handle.writelines(label(name, text) for name, text in zip(block.ids, block.texts or [], strict=True))
-            write_json(record_path(staged / self._path.name), record.as_dict())
+        write_record(staged / self._path.name, record, sorted(staged.iterdir()))
         for file in staged.iterdir():
             with file.open("rb") as handle:
                 os.fsync(handle.fileno())
@@ -181,10 +194,22 @@ class FileWriter(Closing):
             yield StoredRows([name for name, _ in labels], np.load(part, mmap_mode="r"), [text for _, text in labels])
 
     def _labels_of(self, part: Path) -> Iterator[tuple[str, str]]:
-        with part.with_suffix(".jsonl").open(encoding="utf-8", newline="\n") as handle:
-            for line in handle:
-                record = json.loads(line)
-                yield record["id"], record["text"]
+        yield from read_json(part.with_suffix(".json"))[ROWS]
+
+    def _job(self) -> BuildRecord | None:
+        """The note of an unfinished build; without one that can be read, it begins anew."""
+        try:
+            return read_record(self._folder / JOB)
+        except DataError:
+            return None
+
+
+def _is_intact(path: Path, rows: int) -> bool:
+    """Whether the ids and texts of a batch are there and undamaged."""
+    try:
+        return len(read_json(path)[ROWS]) == rows
+    except (OSError, ValueError):
+        return False
 
 
 def label(name: str, text: str) -> str:

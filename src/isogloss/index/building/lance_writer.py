@@ -21,8 +21,9 @@ class LanceWriter(Closing):
 
     def __init__(self, address: Address, _inputs: Sequence[str] = ()) -> None:
         address.refuse_other_options(())
+        self._name, self._place = address.name, record_place(address)
         make_folder(address.path)
-        self._name, self._place, self._database = address.name, record_place(address), connect(address)
+        self._database = connect(address)
         self._table: Any = None
 
     def existing(self) -> tuple[bool, BuildRecord | None]:

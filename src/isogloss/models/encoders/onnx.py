@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from tokenizers import Tokenizer
 
+from isogloss.checksums import SUMS, check_sums
 from isogloss.errors import ModelError, optional_package
 from isogloss.models.encoders.external import ExternalEncoder
 from isogloss.models.tokenizer_checks import refuse_empty_tokenizer
@@ -47,6 +48,7 @@ class OnnxEncoder(ExternalEncoder):
 
     def __init__(self, name: Path | str, threads: int = 0) -> None:
         self.folder, self.graph = self._located(Path(name))
+        check_sums(self.folder, self._damaged)
         self.name = f"{self.kind}:{name}"
         self._runtime = self._package()
         try:
@@ -62,6 +64,9 @@ class OnnxEncoder(ExternalEncoder):
         self.vocabulary = self._tokenizer.get_vocab_size()
         self._special_tokens = not _is_static(self.folder)
         self.prompts, self.default_prompt = _prompts(self.folder)
+
+    def _damaged(self, file: str) -> ModelError:
+        return ModelError(f"{self.folder}: {file} is damaged: it does not match {SUMS}", hint=f"{AGAIN}, or delete {SUMS}")
 
     def token_ids(self, texts: Sequence[str], prompt: str | None = None) -> list[list[int]]:
         """The token ids of `texts`, prompted and truncated as the model does it, without padding."""
