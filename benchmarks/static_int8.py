@@ -1,4 +1,4 @@
-"""Would int8 with fixed scales of activations (static quantization) pay, instead of scales that are computed as values come?
+"""int8 with fixed scales of activations (static quantization) beside scales that are computed as values come.
 
     python benchmarks/static_int8.py --run runs/quickstart
 
@@ -12,8 +12,8 @@ sentences, for each of:
     QOperator     the same as operators of their own (QLinearMatMul)
     outliers      the few channels with very large values are multiplied in single precision, as the export does it
 
-Each variant is compared with the model (cosine, accuracy on held-out pairs of the run) and timed on one thread, in turn with the
-others; of the rounds, the fastest counts. Goes to benchmarks/results/static_int8.json; the log has the conclusion.
+Each variant is compared with the model (cosine, accuracy on held-out pairs of the run) and timed on one thread, in turn with
+the others; of the rounds, the fastest counts. Goes to benchmarks/results/static_int8.json; the log has the conclusion.
 """
 
 import argparse

@@ -109,7 +109,9 @@ for name, file in (("fp32", {{}}), ("fp16", {{"file_name": "onnx/model_fp16.onnx
     numpy.save({str(tmp_path)!r} + f"/{{name}}.npy", model.encode({TEXTS[:8]!r}))
 """
     environment = os.environ | {"PYTHONPATH": str(packages), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=240)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=240
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     assert np.allclose(np.load(tmp_path / "fp32.npy"), expected, atol=1e-5)
     assert np.allclose(np.load(tmp_path / "fp16.npy"), expected, atol=1e-2)
