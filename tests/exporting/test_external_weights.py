@@ -4,6 +4,7 @@ The limit is 2 GiB; here it is lowered, so that a tiny model is beyond it. Every
 and the embeddings.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from isogloss.exporting.onnx_graph import INLINE, load_graph, save_graph, weight
 from isogloss.models.encoders.onnx import OnnxEncoder
 from isogloss.models.student import Student
 from isogloss.types import FloatArray
-from programs import needed_runtime
+from programs import needed_program, needed_runtime
 from tiny import TEXTS, save_tiny_model
 
 pytest.importorskip("onnxscript")
@@ -132,6 +133,30 @@ def test_fastembed_loads_the_folder(exported: Exported, expected: FloatArray) ->
     )
     model = fastembed.TextEmbedding("with weights beside it", specific_model_path=str(exported.folder))
     assert np.allclose(np.array(list(model.embed(TEXTS[:8]))), expected, atol=1e-5)
+
+
+def test_transformers_js_loads_the_folder_if_it_is_told(exported: Exported, expected: FloatArray, tmp_path: Path) -> None:
+    node, packages = needed_program("node", package="nodejs npm"), needed_runtime("transformers.js")
+    (tmp_path / "node_modules").symlink_to(packages / "node_modules")
+    told = "use_external_data_format: true"
+    assert told in (Path(__file__).parent.parent.parent / "docs" / "exports.md").read_text(encoding="utf-8")
+    (tmp_path / "embed.mjs").write_text(
+        f"""
+import {{ AutoModel, AutoTokenizer, env }} from "@huggingface/transformers";
+env.allowRemoteModels = false;
+const folder = {json.dumps(str(exported.folder))};
+const tokenizer = await AutoTokenizer.from_pretrained(folder);
+const model = await AutoModel.from_pretrained(folder, {{ dtype: "fp32", {told} }});
+const inputs = await tokenizer({json.dumps(TEXTS[:8], ensure_ascii=False)}, {{ padding: true, truncation: true }});
+const {{ sentence_embedding }} = await model(inputs);
+console.log(JSON.stringify(sentence_embedding.tolist()));
+""",
+        encoding="utf-8",
+    )
+    command = [node, str(tmp_path / "embed.mjs")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=240)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert np.allclose(json.loads(done.stdout.splitlines()[-1]), expected, atol=1e-5)
 
 
 def test_openvino_is_exported_from_such_a_graph(exported: Exported, expected: FloatArray, tmp_path: Path) -> None:
