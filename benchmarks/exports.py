@@ -137,17 +137,22 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--programs", nargs="*", help="only these programs")
-    parser.add_argument("--precisions", nargs="*", help="only these rows: fp32, int8, static, …")
+    parser.add_argument("--precisions", nargs="*", help="only these: fp32, fp16, int8, static, 'static, trimmed'")
     parser.add_argument("--out", type=Path, default=RESULTS / "exports.json")
     options = parser.parse_args()
+    chosen = options.precisions or [*PRECISIONS, *STATIC]
     settings = ExportSettings(
-        precisions=PRECISIONS, max_queries=options.queries, max_candidates=options.candidates, min_cosine=0.0, max_loss=100.0
+        precisions=tuple(one for one in PRECISIONS if one in chosen) or PRECISIONS,
+        max_queries=options.queries,
+        max_candidates=options.candidates,
+        min_cosine=0.0,
+        max_loss=100.0,
     )
     source = ExportSource(options.run, settings)
     assert source.run is not None, "named a finished run"
     graphs = [Export.of(source, target, options.exports / target, settings) for target in ("onnx", "openvino")]
     static = {}
-    for name, trim in STATIC.items():
+    for name, trim in ((name, trim) for name, trim in STATIC.items() if name in chosen):
         how = settings.model_copy(update={"static_trim": trim})
         static[name] = Export.of(source, "static", options.exports / f"static-{trim}", how)
     comparison = Comparison(source)

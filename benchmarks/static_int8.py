@@ -13,7 +13,8 @@ sentences, for each of:
     outliers      the few channels with very large values are multiplied in single precision, as the export does it
 
 Each variant is compared with the model (cosine, accuracy on held-out pairs of the run) and timed on one thread, in turn with
-the others; of the rounds, the one with the fewest CPU seconds counts. Goes to benchmarks/results/static_int8.json; the log has the conclusion.
+the others; of the rounds, the one with the fewest CPU seconds counts. Goes to benchmarks/results/static_int8.json; the log has
+the conclusion.
 """
 
 import argparse
