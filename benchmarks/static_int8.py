@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ from isogloss.types import FloatArray
 
 RESULTS = Path(__file__).with_name("results") / "static_int8.json"
 SEED, PERCENTILE = 17, 99.99
+HISTOGRAM_TOKENS = 24
 METHODS = {
     "min-max": CalibrationMethod.MinMax,
     "percentile": CalibrationMethod.Percentile,
@@ -78,14 +80,19 @@ VARIANTS = (
 
 
 class Reader(CalibrationDataReader):  # type: ignore[misc]
-    """Sentences one by one, so that no padding is seen."""
+    """Sentences one by one, so that no padding is seen.
 
-    def __init__(self, encoder: OnnxEncoder, texts: Sequence[str]) -> None:
-        self._fields = self._read(encoder, texts)
+    With `length`, each is repeated or cut to so many tokens: histograms are made of arrays of one shape.
+    """
+
+    def __init__(self, encoder: OnnxEncoder, texts: Sequence[str], length: int = 0) -> None:
+        self._fields = self._read(encoder, texts, length)
 
     @staticmethod
-    def _read(encoder: OnnxEncoder, texts: Sequence[str]) -> Iterator[dict[str, Any]]:
+    def _read(encoder: OnnxEncoder, texts: Sequence[str], length: int) -> Iterator[dict[str, Any]]:
         for row in encoder.token_ids(list(texts)):
+            if length:
+                row = [row[0], *islice(cycle(row[1:-1] or row), length - 2), row[-1]]
             ids = np.array([row], dtype=np.int64)
             yield {"input_ids": ids, "attention_mask": np.ones_like(ids)}
 
@@ -153,7 +160,7 @@ def write_static(variant: Variant, original: Path, path: Path, texts: Sequence[s
     quantize_static(
         str(probe),
         str(path),
-        Reader(OnnxEncoder(original, 1), texts),
+        Reader(OnnxEncoder(original, 1), texts, 0 if variant.method == "min-max" else HISTOGRAM_TOKENS),
         quant_format=QuantFormat.QOperator if variant.operators else QuantFormat.QDQ,
         op_types_to_quantize=["MatMul"],
         nodes_to_quantize=products,
