@@ -150,7 +150,7 @@ def main() -> None:
     )
     source = ExportSource(options.run, settings)
     assert source.run is not None, "named a finished run"
-    graphs = [Export.of(source, target, options.exports / target, settings) for target in ("onnx", "openvino")]
+    onnx, openvino = (Export.of(source, target, options.exports / target, settings) for target in ("onnx", "openvino"))
     static = {}
     for name, trim in ((name, trim) for name, trim in STATIC.items() if name in chosen):
         how = settings.model_copy(update={"static_trim": trim})
@@ -172,7 +172,7 @@ def main() -> None:
         "rows": [],
         "left_out": [],
     }
-    for row in rows(source.run.model, *graphs, static):
+    for row in rows(source.run.model, onnx, openvino, static):
         if row.program not in (options.programs or [row.program]) or row.precision not in (
             options.precisions or [row.precision]
         ):

@@ -70,8 +70,9 @@ def test_test_sets_are_measured_with_each_file(export: Call, tsv: Path, tmp_path
     training = {"leak_scan": {"sets": []}, "corpora": {"tiny": {}}}
     (tmp_path / "table" / "isogloss_training.json").write_text(json.dumps(training))
     data = write_sets(tmp_path / "eval")
-    named = ("table", "--to", "onnx", "--pairs", tsv, "--teacher", "", "--precisions", "fp32,int8")
-    named = (*named, "--suite", "sts2017:en-en+es-es,tatoeba:deu", "--data", data)
+    suites = "sts2017:en-en+es-es,tatoeba:deu"
+    written = ("table", "--to", "onnx", "--pairs", tsv, "--teacher", "", "--precisions", "fp32,int8")
+    named = (*written, "--suite", suites, "--data", data)
     code, out, err = export(*named)
     assert code == 0 and "test sets, int8" in err, err
     assert "STS 2017, one language" in out and "Tatoeba" in out and all(len(line) <= 80 for line in out.splitlines())
@@ -87,7 +88,7 @@ def test_test_sets_are_measured_with_each_file(export: Call, tsv: Path, tmp_path
     assert [one.get("path") for one in suite["models"]] == [None, "onnx/model.onnx", "onnx/model_qint8_avx512_vnni.onnx"]
     assert suite["models"][0]["fingerprint"] == load("table", device="cpu").fingerprint
     files = [f"onnx:{folder / one['path']}" for one in suite["models"][1:]]
-    by_name = evaluate_suite(["table", *files], str(named[-3]), SuiteSettings(str(data)))
+    by_name = evaluate_suite(["table", *files], suites, SuiteSettings(str(data)))
     for table, own in zip(suite["tables"], by_name.tables, strict=True):
         for column, cells in zip(table["columns"], own.columns, strict=True):
             assert [score["value"] for score in column["scores"]] == [cell.value for cell in cells.cells]
