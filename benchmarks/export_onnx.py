@@ -196,7 +196,7 @@ def main() -> None:
         },
         "sentences_per_second": {name: round(len(texts) / min(times), 1) for name, times in seconds.items()},
         "seconds": {name: [round(one, 3) for one in times] for name, times in seconds.items()},
-        "suite": exported.suite,
+        "suite": None if exported.suite is None else exported.suite.as_dict(),
     }
     options.out.write_text(json.dumps(result, indent=2) + "\n")
     print(json.dumps({name: result[name] for name in ("torch", "best", "files")}, indent=2))

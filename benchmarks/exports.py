@@ -2,10 +2,12 @@
 
     python benchmarks/exports.py runs/quickstart
 
-Exports the run to ONNX and OpenVINO in every precision, and measures each file in the programs that load it: each in a process
-of its own with the same two cores, in turn. It embeds the same held-out sentences (`exporting/comparison.py`: cosine to the
-original, accuracy), then sentences drawn from them one by one and in batches of 32, as they come; of the rounds, the median
-counts. Rows that are not there need `make runtimes`, or node. Goes to benchmarks/results/exports.json.
+Exports the run to ONNX and OpenVINO in every precision, and to static models with the whole vocabulary and with that of the
+run's text. Each file is measured in the programs that load it: each in a process of its own with the same two cores, in turn.
+It embeds the same held-out sentences (`exporting/comparison.py`: cosine to the original, accuracy), then sentences drawn from
+them one by one and in batches of 32, as they come; of the rounds, the median counts. Rows that are not there need
+`make runtimes`, or node. Exports of the same model and settings that are in --exports already are not written again. Goes to
+benchmarks/results/exports.json.
 """
 
 import argparse
@@ -24,15 +26,18 @@ from typing import Any
 import numpy as np
 from provenance import provenance
 
-from isogloss.config.exporting import ExportSettings, Precision
+from isogloss.config.exporting import ExportSettings, Precision, Trim
 from isogloss.exporting.comparison import Comparison
-from isogloss.exporting.export import Exported, export
+from isogloss.exporting.export import export
+from isogloss.exporting.output import RECORD
 from isogloss.exporting.source import ExportSource
+from isogloss.storage import read_json
 
 HERE = Path(__file__).parent
 RESULTS, RUNTIMES = HERE / "results", HERE.parent / ".runtimes"
 SEED, BATCHES = 17, (1, 32)
 PRECISIONS: tuple[Precision, ...] = ("fp32", "fp16", "int8")
+STATIC: dict[str, Trim] = {"static": "off", "static, trimmed": "corpus"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +52,40 @@ class Row:
     packages: str = ""  # a folder of .runtimes that comes first in the path
 
 
-def rows(model: Path, onnx: Exported, openvino: Exported) -> Iterator[Row]:
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A folder that was exported, and the file of each precision in it."""
+
+    folder: Path
+    files: dict[str, str]
+
+    @classmethod
+    def of(cls, source: ExportSource, target: str, folder: Path, settings: ExportSettings) -> "Export":
+        """Export to `folder`, unless this very export is there."""
+        record = read_json(folder / RECORD) if (folder / RECORD).is_file() else {}
+        wanted = (source.student.fingerprint, settings.model_dump(mode="json"))
+        if (record.get("fingerprint"), record.get("settings")) != wanted:
+            print(f"exporting: {folder}", flush=True)
+            export(source.name, target, folder, settings=settings)
+            record = read_json(folder / RECORD)
+        return cls(folder, {one["name"]: one["path"] for one in record["artefacts"]})
+
+
+def rows(model: Path, onnx: Export, openvino: Export, static: dict[str, Export]) -> Iterator[Row]:
     """What is measured, as far as it is installed."""
     yield Row("sentence-transformers", "fp32", "sentence_transformers", model, "")
     yield Row("isogloss", "fp32", "isogloss", model, "")
-    graphs = {one.name: one.path.relative_to(onnx.folder).as_posix() for one in onnx.artefacts}
-    for precision, file in graphs.items():
+    for precision, file in onnx.files.items():
         yield Row("onnxruntime", precision, "onnxruntime", onnx.folder, file)
         yield Row("sentence-transformers, onnx", precision, "onnx_backend", onnx.folder, file, "onnx-backend")
         yield Row("fastembed", precision, "fastembed", onnx.folder, file)
         yield Row("transformers.js", precision, "node", onnx.folder, file, "transformers.js")
-    for artefact in openvino.artefacts:
-        file = artefact.path.relative_to(openvino.folder).as_posix()
-        yield Row("openvino", artefact.name, "openvino", openvino.folder, file)
-        yield Row(
-            "sentence-transformers, openvino", artefact.name, "openvino_backend", openvino.folder, file, "openvino-backend"
-        )
+    for precision, file in openvino.files.items():
+        yield Row("openvino", precision, "openvino", openvino.folder, file)
+        yield Row("sentence-transformers, openvino", precision, "openvino_backend", openvino.folder, file, "openvino-backend")
+    for name, one in static.items():
+        yield Row("sentence-transformers", name, "sentence_transformers", one.folder, "")
+        yield Row("isogloss", name, "isogloss", one.folder, "")
 
 
 def available(row: Row) -> bool:
@@ -114,14 +137,24 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--programs", nargs="*", help="only these programs")
+    parser.add_argument("--precisions", nargs="*", help="only these: fp32, fp16, int8, static, 'static, trimmed'")
     parser.add_argument("--out", type=Path, default=RESULTS / "exports.json")
     options = parser.parse_args()
+    chosen = options.precisions or [*PRECISIONS, *STATIC]
     settings = ExportSettings(
-        precisions=PRECISIONS, max_queries=options.queries, max_candidates=options.candidates, min_cosine=0.0, max_loss=100.0
+        precisions=tuple(one for one in PRECISIONS if one in chosen) or PRECISIONS,
+        max_queries=options.queries,
+        max_candidates=options.candidates,
+        min_cosine=0.0,
+        max_loss=100.0,
     )
-    exported = [export(options.run, target, options.exports / target, settings=settings) for target in ("onnx", "openvino")]
     source = ExportSource(options.run, settings)
     assert source.run is not None, "named a finished run"
+    onnx, openvino = (Export.of(source, target, options.exports / target, settings) for target in ("onnx", "openvino"))
+    static = {}
+    for name, trim in ((name, trim) for name, trim in STATIC.items() if name in chosen):
+        how = settings.model_copy(update={"static_trim": trim})
+        static[name] = Export.of(source, "static", options.exports / f"static-{trim}", how)
     comparison = Comparison(source)
     random = np.random.default_rng(SEED)
     held_out = [text for language in source.evaluator.languages for text in source.evaluator.targets[language]]
@@ -139,8 +172,10 @@ def main() -> None:
         "rows": [],
         "left_out": [],
     }
-    for row in rows(source.run.model, *exported):
-        if options.programs and row.program not in options.programs:
+    for row in rows(source.run.model, onnx, openvino, static):
+        if row.program not in (options.programs or [row.program]) or row.precision not in (
+            options.precisions or [row.precision]
+        ):
             continue
         if not available(row):
             written["left_out"].append(f"{row.program} {row.precision}")

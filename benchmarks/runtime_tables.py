@@ -21,10 +21,18 @@ def exports_table(found: dict[str, Any]) -> str:
         f" on {found['measured_on']:,} held-out sentences in {found['languages']} languages; speed on"
         f" {found['sentences']:,} of them ({found['characters']:.0f} characters on average) as they come, on"
         f" {found['cores']} cores ({hardware['processor']}), the median of {found['rounds']} rounds. MB is what is loaded,"
-        f" without the tokenizer. OpenVINO computes in bf16 where the CPU has it. torch {versions['torch']}."
-        f"{_left_out(found['left_out'])} ([script](../benchmarks/exports.py), [result](../benchmarks/results/exports.json))",
+        f" without the tokenizer. OpenVINO computes in bf16 where the CPU has it.{_static(found['rows'])} torch"
+        f" {versions['torch']}.{_left_out(found['left_out'])}"
+        " ([script](../benchmarks/exports.py), [result](../benchmarks/results/exports.json))",
     ]
     return "\n".join(lines)
+
+
+def _static(rows: list[dict[str, Any]]) -> str:
+    measured = any(row["precision"].startswith("static") for row in rows)
+    return (
+        " A static model is a table of tokens without layers; the trimmed one has those of the run's text." if measured else ""
+    )
 
 
 def _left_out(names: list[str]) -> str:

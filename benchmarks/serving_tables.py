@@ -39,3 +39,31 @@ def serving_table(load: dict[str, Any]) -> str:
         " [result](../benchmarks/results/serve_load.json))",
     ]
     return "\n".join(lines)
+
+
+def designs_table(found: dict[str, Any]) -> str:
+    """Requests per second and latencies of the service as it is, and of other ways to share the cores."""
+    counts = list(found["designs"][0]["clients"])
+    titles = [f"{count} client{'s' if count != '1' else ''}" for count in counts]
+    head = " | ".join(f"{title}: requests/s | p50, ms | p99, ms" for title in titles)
+    lines = [
+        f"Other ways to share the {found['cores']} cores, in the same service, for {found['seconds']:.0f} seconds each:",
+        "",
+        f"| design | {head} | memory, MiB | lost or wrong |",
+        f"|---|{'---|' * (3 * len(counts) + 2)}",
+    ]
+    first, *_others = found["designs"]
+    for place, row in enumerate(found["designs"]):
+        loads = [row["clients"][count] for count in counts]
+        cells = [f"{one['requests_per_second']:,.0f} | {one['p50_ms']:,.1f} | {one['p99_ms']:,.1f}" for one in loads]
+        failed, asked = _failed(loads)
+        name = f"{row['name']} (isogloss{', again' if place else ''})" if row["name"] == first["name"] else row["name"]
+        memory = max(one["memory_mib"] for one in loads)
+        lines.append(f"| {name} | {' | '.join(cells)} | {memory:,} | {failed} of {asked:,} |")
+    lines += ["", "([script](../benchmarks/serve_designs.py), [result](../benchmarks/results/serve_designs.json))"]
+    return "\n".join(lines)
+
+
+def _failed(loads: list[dict[str, Any]]) -> tuple[int, int]:
+    """Requests that had no answer or a wrong one, and all of them."""
+    return sum(one["errors"] + one["wrong"] for one in loads), sum(one["requests"] for one in loads)

@@ -18,7 +18,7 @@ from readme_tables import aligned, expectations, mined, overview_table, results_
 from retrieval_tables import kept_table
 from robustness_table import robustness_table
 from runtime_tables import exports_table
-from serving_tables import serving_table
+from serving_tables import designs_table, serving_table
 from task_tables import library_table, task_table
 
 from isogloss.amounts import duration
@@ -308,7 +308,10 @@ def benchmarks(page: str) -> str:
     page = put(page, "prepare-table", prepare_table(*read("prepare_versus_opusfilter", "prepare_ten_million")))
     page = put(page, "mining-table", speed_table(*read("mining_speed", "mining_gpu", "mining_growth")))
     if (RESULTS / "serve_load.json").is_file():
-        page = put(page, "serving-table", serving_table(*read("serve_load")))
+        table = serving_table(*read("serve_load"))
+        if (RESULTS / "serve_designs.json").is_file():
+            table += "\n\n" + designs_table(*read("serve_designs"))
+        page = put(page, "serving-table", table)
     page = put(page, "tatoeba-text", tatoeba_text(*read("tatoeba_112", "tatoeba_112_static")))
     return put(page, "papers-text", papers_text(*read("papers/rg-table-2", "papers/rg-table-3")))
 

@@ -6,9 +6,13 @@ from pathlib import Path
 import pytest
 
 from hub import running_hub
+from isogloss.checksums import check_sums
 from isogloss.cli.app import main
+from isogloss.errors import IsoglossError
+from isogloss.evaluation.suites import SuiteSettings, evaluate_suite
 from isogloss.models.encoder import load
 from isogloss.models.static import static_student
+from made_up_sets import write_sets
 from tiny import unigram
 
 
@@ -59,6 +63,56 @@ def test_mistakes_are_explained(export: Call, tmp_path: Path) -> None:
     code, _, err = export("nowhere", "--to", "onnx")
     assert code == 2 and "nowhere" in err and "Traceback" not in err
     assert [place.name for place in tmp_path.iterdir()] == ["table"]
+
+
+def test_test_sets_are_measured_with_each_file(export: Call, tsv: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    training = {"leak_scan": {"sets": []}, "corpora": {"tiny": {}}}
+    (tmp_path / "table" / "isogloss_training.json").write_text(json.dumps(training))
+    data = write_sets(tmp_path / "eval")
+    suites = "sts2017:en-en+es-es,tatoeba:deu"
+    written = ("table", "--to", "onnx", "--pairs", tsv, "--teacher", "", "--precisions", "fp32,int8")
+    named = (*written, "--suite", suites, "--data", data)
+    code, out, err = export(*named)
+    assert code == 0 and "test sets, int8" in err, err
+    assert "STS 2017, one language" in out and "Tatoeba" in out and all(len(line) <= 80 for line in out.splitlines())
+    for name in ("original", "fp32", "int8"):
+        assert f"leak scan of the training text of {name} (tiny): not scanned" in " ".join(out.split())
+    code, out, _ = export(*named, "--json")
+    assert code == 0
+    suite = json.loads(out)["suite"]
+    folder = tmp_path / "table-onnx"
+    assert json.loads((folder / "suite.json").read_text()).items() >= suite.items()
+    check_sums(folder, lambda name: IsoglossError(name))
+    assert [one["name"] for one in suite["models"]] == ["original", "fp32", "int8"] and suite["baseline"] == "original"
+    assert [one.get("path") for one in suite["models"]] == [None, "onnx/model.onnx", "onnx/model_qint8_avx512_vnni.onnx"]
+    assert suite["models"][0]["fingerprint"] == load("table", device="cpu").fingerprint
+    files = [f"onnx:{folder / one['path']}" for one in suite["models"][1:]]
+    by_name = evaluate_suite(["table", *files], suites, SuiteSettings(str(data)))
+    for table, own in zip(suite["tables"], by_name.tables, strict=True):
+        for column, cells in zip(table["columns"], own.columns, strict=True):
+            assert [score["value"] for score in column["scores"]] == [cell.value for cell in cells.cells]
+    values = [score["value"] for score in suite["tables"][0]["columns"][0]["scores"]]
+    assert values[0] == pytest.approx(values[1], abs=1e-3) and values[2] != values[0]
+
+
+def test_a_missing_test_set_is_said_before_the_export(export: Call, tmp_path: Path) -> None:
+    sets = write_sets(tmp_path / "eval")
+    for arguments, said in (
+        (("--suite", "tatoeba:fra", "--data", sets), "tatoeba fra: not in"),
+        (("--suite", "tatoebe", "--data", sets), "tatoebe: no such suite"),
+        (("--data", sets), "--data works only with --suite"),
+        (("--budget", "1MB", "--suite", "sts2017", "--data", sets), "--suite does not work with --budget"),
+    ):
+        code, out, err = export("table", "--to", "onnx", *arguments)
+        assert code == 2 and said in err and "Traceback" not in err and not out
+    assert {place.name for place in tmp_path.iterdir()} == {"table", "eval"}
+
+
+def test_a_folder_is_measured_as_the_model_it_is(export: Call, tmp_path: Path) -> None:
+    code, out, err = export("table", "--out", "copy", "--suite", "tatoeba:deu", "--data", write_sets(tmp_path / "eval"))
+    assert code == 0 and "Tatoeba" in out, err
+    assert [one["name"] for one in json.loads((tmp_path / "copy" / "suite.json").read_text())["models"]] == ["original"]
 
 
 def test_a_folder_for_every_server(export: Call, tmp_path: Path) -> None:

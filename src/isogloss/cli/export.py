@@ -95,6 +95,11 @@ def refuse_ignored(context: Context, push: str | None, scores: list[Path] | None
     without_push = given_options(context, ["private", "add_to_repository"])
     if push is None and without_push:
         raise RecipeError(f"{without_push[0]} works only with --push", hint="name a repository: --push me/my-model")
+    if given_options(context, ["data"]) and not given_options(context, ["suite"]):
+        raise RecipeError("--data works only with --suite", hint="name test sets: --suite tatoeba-14")
+    if given_options(context, ["budget", "suite"]) == ["--budget", "--suite"]:
+        hint = "measure the folder afterwards: isogloss evaluate MODEL onnx:FOLDER --suite tatoeba-14"
+        raise RecipeError("--suite does not work with --budget", hint=hint)
     if given_options(context, ["budget"]) and (push is not None or scores):
         raise RecipeError(
             f"{'--push' if push else '--scores'} does not work with --budget",
@@ -130,13 +135,14 @@ def _as_data(exported: "Exported") -> dict[str, Any]:
         "folder": str(exported.folder),
         "artefacts": artefacts,
         "refused": [{"name": name, "reason": reason} for name, reason in exported.refused.items()],
-        "suite": exported.suite,
+        "suite": None if exported.suite is None else exported.suite.as_dict(),
     }
 
 
 def _show(exported: "Exported", url: str | None = None) -> None:
     """A table of what was written, what was refused, and the folder."""
     from isogloss.cli.screens.progress import output, percent, plain_table, say
+    from isogloss.cli.screens.suites import show as show_suite
 
     if exported.artefacts:
         table = plain_table("artefact", ">MB", ">cosine", ">accuracy", ">points lost")
@@ -147,6 +153,9 @@ def _show(exported: "Exported", url: str | None = None) -> None:
         output.print(_measured_by(exported.artefacts[0]))
     for name, reason in exported.refused.items():
         output.print(f"refused: {name} ({reason})")
+    if exported.suite is not None:
+        output.print()
+        show_suite(exported.suite)
     say(f"{exported.folder}")
     if url is not None:
         say(f"uploaded: {url}")

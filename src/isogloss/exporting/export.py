@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from isogloss.config.exporting import ExportSettings
 from isogloss.errors import RecipeError
@@ -15,6 +15,9 @@ from isogloss.exporting.source import ExportSource
 from isogloss.models.encoder import fingerprint
 from isogloss.progress import OnProgress, silent
 from isogloss.report.eval_results import add_scores, read_scores
+
+if TYPE_CHECKING:
+    from isogloss.evaluation.compare import Comparison
 
 # Target: module. What each writes stands in its docstring.
 TARGETS = {
@@ -45,7 +48,7 @@ class Exported:
     folder: Path
     artefacts: tuple[Artefact, ...]
     refused: dict[str, str] = field(default_factory=dict)
-    suite: dict[str, Any] | None = None  # scores on test sets, if a suite was named
+    suite: "Comparison | None" = None  # scores on test sets beside the original's, if a suite was named
 
 
 class Target(Protocol):
@@ -75,19 +78,18 @@ def export(
     the run or on `pairs`, and refused if it loses more than the settings allow. `scores` are files that `isogloss evaluate
     --json` printed for this model: the card and `.eval_results/` get them. `models.hub.push_folder` uploads the folder.
     """
+    from isogloss.exporting.suite import measure_suite, suite_of
+
     if to not in TARGETS:
         raise RecipeError(f"{to!r} is not something to export to", hint=f"choose one of {', '.join(TARGETS)}")
     source = ExportSource(model, settings or ExportSettings(), pairs, teacher, on_progress)
+    suite = suite_of(source) if source.settings.suite else None  # before the work: a test set may be missing
     known = [score for path in scores for score in read_scores(Path(path), fingerprint(source.student.model))]
     target: Target = import_module(f"isogloss.exporting.{TARGETS[to]}")
     exported = target.write(source, Path(out) if out is not None else default_folder(source, to))
     if known:
         add_scores(exported.folder, known)
-    if not source.settings.suite:
-        return exported
-    from isogloss.exporting.suite import measure_suite
-
-    return replace(exported, suite=measure_suite(source, exported))
+    return exported if suite is None else replace(exported, suite=measure_suite(source, exported, suite))
 
 
 def default_folder(source: ExportSource, to: str) -> Path:

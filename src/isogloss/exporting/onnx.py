@@ -4,6 +4,7 @@
     onnx/model_fp16.onnx                 weights in half precision
     onnx/model_qint8_avx512_vnni.onnx    int8, for x86 CPUs with VNNI instructions and for ARM
     onnx/model_qint8_avx2.onnx           instead, with `cpu = "avx2"`: 7 bits, for every x86 CPU (see `onnx_precision`)
+    onnx/….onnx_data                     weights of a graph that has more than 2 GiB of them
     tokenizer.json, modules.json, …      as in a saved model, without model.safetensors
 
 All have pooling, bridge and normalization inside. The folder is opened by `onnx:FOLDER` too (`models/encoders/onnx.py`).
@@ -18,7 +19,7 @@ from isogloss.exporting.comparison import Comparison
 from isogloss.exporting.export import Artefact, Exported
 from isogloss.exporting.graph_folder import write_graph_folder
 from isogloss.exporting.onnx_calibration import channel_maxima
-from isogloss.exporting.onnx_graph import load_graph, save_graph, write_graph
+from isogloss.exporting.onnx_graph import load_graph, save_graph, weights_file, write_graph
 from isogloss.exporting.onnx_precision import has_products, to_fp16, to_int8
 from isogloss.exporting.source import ExportSource
 from isogloss.models.encoders.onnx import OnnxEncoder
@@ -84,7 +85,7 @@ def convert(original: Path, path: Path, conversion: Conversion) -> None:
 
 def graph_files(path: Path) -> list[Path]:
     """A graph and its weights, if they are in a file of their own."""
-    return [path, path.with_name(f"{path.name}_data")]
+    return [path, weights_file(path)]
 
 
 def megabytes(path: Path) -> float:

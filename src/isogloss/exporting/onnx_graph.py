@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from isogloss.errors import IsoglossError, ModelError, optional_package
 from isogloss.models.loading import position_count
 from isogloss.models.student import Student
-from isogloss.storage import make_folder
+from isogloss.storage import make_folder, remove
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -34,7 +34,8 @@ TOKENS, SENTENCE = "last_hidden_state", "sentence_embedding"
 OPSET = 18
 ATTENTION = "isogloss_onnx"
 MASKED = -65504.0  # added to the scores of padding: the lowest number in half precision
-LARGEST_FILE = 2**31 - 2**20  # bytes of weights; a protocol buffer ends at 2 GiB
+LARGEST_FILE = 2**31 - 2**24  # bytes of weights in one file; a protocol buffer ends at 2 GiB, and nodes need some of that
+INLINE = 1024  # bytes: weights with fewer stay in the graph
 KNOWN = "Transformer, StaticEmbedding, WordEmbeddings, LSTM, Pooling, Dense, Normalize, LayerNorm and Dropout"
 
 
@@ -75,13 +76,22 @@ def graph_of(student: Student) -> Any:  # noqa: ANN401 - an onnx.ModelProto
 
 
 def save_graph(proto: Any, path: Path) -> None:  # noqa: ANN401 - an onnx.ModelProto
-    """Write a graph to one file; weights beyond 2 GiB go to another one, `path` + "_data"."""
-    onnx = _package("onnx")
+    """Write a graph to one file; if its weights are beyond `LARGEST_FILE`, they go to another one, `weights_file(path)`.
+
+    onnx takes the weights out of `proto` as it writes them there.
+    """
+    onnx, beside = _package("onnx"), weights_file(path)
     make_folder(path.parent)
+    remove(beside)  # onnx would append to it
     if sum(len(one.raw_data) for one in proto.graph.initializer) < LARGEST_FILE:
         onnx.save(proto, str(path))
     else:
-        onnx.save(proto, str(path), save_as_external_data=True, location=f"{path.name}_data", size_threshold=1024)
+        onnx.save(proto, str(path), save_as_external_data=True, location=beside.name, size_threshold=INLINE)
+
+
+def weights_file(path: Path) -> Path:
+    """The file beside a graph that has its weights if they are too large for one file, named as optimum looks for it."""
+    return path.with_name(f"{path.name}_data")
 
 
 def load_graph(path: Path) -> Any:  # noqa: ANN401 - an onnx.ModelProto
