@@ -22,7 +22,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 IndexOption = Annotated[
-    str, Option("--index", "-i", metavar="ADDRESS", help="File (.npy .safetensors .faiss .parquet), or KIND:PLACE#NAME.")
+    str, Option("--index", "-i", metavar="ADDRESS", help="File (docs.npy, docs.faiss, …) or database (qdrant:URL#NAME, …).")
 ]
 ModelOption = Annotated[str, Option("--model", "-m", metavar="MODEL", help=MODEL_HELP)]
 PromptOption = Annotated[str, Option("--prompt", metavar="TEXT", help="Text to prepend to every query.")]
@@ -35,7 +35,7 @@ def build(
     index: IndexOption,
     model: ModelOption,
     values: dict[str, Any],
-    replace: Annotated[bool, Option("--replace", help="Replace an index that isogloss built.")] = False,
+    replace: Annotated[bool, Option("--replace", help="Overwrite an index that isogloss built.")] = False,
     append: Annotated[bool, Option("--append", help="Add to an index that isogloss built; equal ids are replaced.")] = False,
     json: JsonFlag = False,
 ) -> None:
@@ -66,7 +66,7 @@ def search(
     model: ModelOption,
     queries: Annotated[list[str] | None, Argument(metavar="QUERY", help="What to search for.")] = None,
     file: Annotated[str, Option("--queries", metavar="FILE", help="File with one query per line, or - for stdin.")] = "",
-    k: Annotated[int, Option("-k", min=1, help="Documents per query.")] = 10,
+    k: Annotated[int, Option("-k", min=1, metavar="N", help="Documents per query.")] = 10,
     prompt: PromptOption = "",
     json: JsonFlag = False,
 ) -> None:

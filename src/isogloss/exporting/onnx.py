@@ -21,7 +21,7 @@ from isogloss.exporting.export import Artefact, Exported
 from isogloss.exporting.onnx_calibration import channel_maxima
 from isogloss.exporting.onnx_graph import load_graph, save_graph, write_graph
 from isogloss.exporting.onnx_precision import has_products, to_fp16, to_int8
-from isogloss.exporting.output import export_folder, finish
+from isogloss.exporting.output import export_folder, finish, show_backend
 from isogloss.exporting.portable_tokenizer import make_portable
 from isogloss.exporting.source import ExportSource
 from isogloss.models.encoders.onnx import OnnxEncoder
@@ -44,6 +44,7 @@ def write(source: ExportSource, folder: Path) -> Exported:
         if not artefacts:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
             raise ModelError(f"{source.name}: no file is close enough to the original ({reasons})", hint=HINT)
+        show_backend(temporary, "onnx", [artefact.path for artefact in artefacts])
         finish(temporary, source, "onnx", artefacts, refused, PACKAGES)
     found = (replace(one, path=folder / one.path.relative_to(temporary)) for one in artefacts)
     return Exported(folder, tuple(found), refused)

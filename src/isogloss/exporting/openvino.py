@@ -23,7 +23,7 @@ from isogloss.exporting.export import Artefact, Exported
 from isogloss.exporting.onnx import HINT, write_model_files
 from isogloss.exporting.onnx_graph import write_graph
 from isogloss.exporting.onnx_precision import LEVELS, SMALL
-from isogloss.exporting.output import export_folder, finish
+from isogloss.exporting.output import export_folder, finish, show_backend
 from isogloss.exporting.source import ExportSource
 from isogloss.models.encoders.openvino import MISSING, OpenVinoEncoder
 from isogloss.progress import Step
@@ -46,6 +46,7 @@ def write(source: ExportSource, folder: Path) -> Exported:
         if not artefacts:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
             raise ModelError(f"{source.name}: no file is close enough to the original ({reasons})", hint=HINT)
+        show_backend(temporary, "openvino", [artefact.path for artefact in artefacts])
         finish(temporary, source, "openvino", artefacts, refused, PACKAGES)
     found = (replace(one, path=folder / one.path.relative_to(temporary)) for one in artefacts)
     return Exported(folder, tuple(found), refused)
