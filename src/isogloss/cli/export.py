@@ -140,7 +140,7 @@ def _show(exported: "Exported", url: str | None = None) -> None:
     from isogloss.cli.screens.progress import output, percent, plain_table, say
 
     if exported.artefacts:
-        table = plain_table("", ">MB", ">cosine", ">accuracy", ">points lost")
+        table = plain_table("file", ">MB", ">cosine", ">accuracy", ">points lost")
         for artefact in exported.artefacts:
             cosine, accuracy = f"{artefact.cosine:.4f}", percent(artefact.accuracy)
             table.add_row(artefact.name, f"{artefact.megabytes:,.1f}", cosine, accuracy, f"{artefact.lost:.2f}")

@@ -30,7 +30,7 @@ def serve(
         logging.getLogger("isogloss.serve").setLevel(logging.INFO)
     with progress() as bars:
         serve(models, name or [], ServeSettings(**values), lambda started: say(_sentence(started)), bars)
-    say("stopped: every request that was accepted has its answer")
+    say("stopped; all accepted requests were answered")
 
 
 def _sentence(started: "Started") -> str:

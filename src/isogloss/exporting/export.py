@@ -76,7 +76,7 @@ def export(
     --json` printed for this model: the card and `.eval_results/` get them. `models.hub.push_folder` uploads the folder.
     """
     if to not in TARGETS:
-        raise RecipeError(f"{to!r} is not something to export to", hint=f"choose one of {', '.join(TARGETS)}")
+        raise RecipeError(f"{to!r} is not an export format", hint=f"choose one of {', '.join(TARGETS)}")
     source = ExportSource(model, settings or ExportSettings(), pairs, teacher, on_progress)
     known = [score for path in scores for score in read_scores(Path(path), fingerprint(source.student.model))]
     target: Target = import_module(f"isogloss.exporting.{TARGETS[to]}")

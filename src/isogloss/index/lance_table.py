@@ -45,7 +45,7 @@ def open_lance(address: Address) -> "LanceTable":
         table = database.open_table(address.name)
     except (ValueError, FileNotFoundError) as error:
         others = ", ".join(database.list_tables().tables)
-        raise DataError(f"{address.shown}: there is no such table", hint=f"there is {others or 'none'}") from error
+        raise DataError(f"{address.shown}: there is no such table", hint=f"available: {others or 'none'}") from error
     return LanceTable(address, table)
 
 
