@@ -32,7 +32,8 @@ def export(
     *,
     to: Annotated[str | None, Option("--to", metavar="TARGET", help=TARGETS_HELP)] = None,
     budget: Annotated[
-        str | None, Option("--budget", metavar="SIZE", help="Search for the best ONNX model of at most this size, such as 60MB.")
+        str | None,
+        Option("--budget", metavar="SIZE", help="Search for the best ONNX model of at most this size, such as 60MB."),
     ] = None,
     out: Annotated[Path | None, Option("--out", metavar="FOLDER", help="Output folder.  [default: RUN/export/TARGET]")] = None,
     pairs: Annotated[
@@ -44,13 +45,16 @@ def export(
     ] = None,
     values: dict[str, Any],
     scores: Annotated[
-        list[Path] | None, Option("--scores", metavar="FILE", help="Scores for the model card, from isogloss evaluate --json; repeatable.")
+        list[Path] | None,
+        Option("--scores", metavar="FILE", help="Scores for the model card, from isogloss evaluate --json; repeatable."),
     ] = None,
     push: Annotated[
         str | None, Option("--push", metavar="REPOSITORY", help="Upload the folder to this Hugging Face Hub repository.")
     ] = None,
     private: Annotated[bool, Option("--private", help="With --push: create the repository as private.")] = False,
-    add_to_repository: Annotated[bool, Option("--add-to-repository", help="With --push: allow uploading to an existing repository.")] = False,
+    add_to_repository: Annotated[
+        bool, Option("--add-to-repository", help="With --push: allow uploading to an existing repository.")
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
     """Export a model to ONNX, OpenVINO or a static model.

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 def serve(
     models: Annotated[list[str], Argument(metavar="MODEL...", help="Finished runs, folders, hub names or onnx:FOLDER.")],
     values: dict[str, Any],
-    name: Annotated[list[str] | None, Option("--name", metavar="NAME", help="Model name in the API; repeatable, in the order of models.")] = None,
+    name: Annotated[
+        list[str] | None, Option("--name", metavar="NAME", help="Model name in the API; repeatable, in the order of models.")
+    ] = None,
 ) -> None:
     """Serve embeddings over HTTP with an OpenAI-compatible API.
 

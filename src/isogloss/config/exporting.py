@@ -38,8 +38,8 @@ class BudgetSettings(ExportSettings):
         min_length=1,
     )
     layers: tuple[AtLeastOne, ...] = setting((), "--budget: numbers of layers to try.  [default: all, 2/3, 1/2, 1/3]")
-    dimensions: tuple[AtLeastOne, ...] = setting((), "--budget: embedding sizes to try.  [default: the run's losses.dimensions]")
-    retrain_pairs: int = setting(16_000, "--budget: maximum number of pairs to retrain models with fewer layers on.", at_least=1)
+    dimensions: tuple[AtLeastOne, ...] = setting((), "--budget: embedding sizes to try.  [default: the run's]")
+    retrain_pairs: int = setting(16_000, "--budget: maximum pairs to retrain models with fewer layers on.", at_least=1)
     retrain_epochs: int = setting(1, "--budget: epochs of retraining; 0: fit the bridge only.", at_least=0)
     retrain_batch: int = setting(32, "--budget: batch size of retraining, in pairs.", at_least=1)
     retrain_rate: float = setting(2e-4, "--budget: peak learning rate of retraining.", at_least=0.0)
