@@ -78,7 +78,7 @@ def test_everything_is_on_the_page() -> None:
             "a finding. → a hint",
             "prompt “query: ”",
             "0123456789abcdef",
-            "of any length",
+            "not normalized",
             "approximate",
             "built by isogloss with teach",
             "q.tsv: 2,000",
