@@ -42,7 +42,7 @@ def test_onnx_files_and_their_measurements(export: Call, tsv: Path, tmp_path: Pa
     code, out, err = export(*named)
     assert code == 0, err
     lines = out.splitlines()
-    assert [line.split()[0] for line in lines[:3]] == ["artefact", "fp32", "int8"] and "points lost" in lines[0]
+    assert [line.split()[0] for line in lines[:3]] == ["file", "fp32", "int8"] and "points lost" in lines[0]
     assert "searching sources by their translations" in out and all(len(line) <= 80 for line in lines)
     assert "table-onnx" in err and (tmp_path / "table-onnx" / "onnx" / "model_qint8_avx512_vnni.onnx").is_file()
     code, out, _ = export(*named, "--min-cosine", 0.9999999, "--json")
@@ -57,7 +57,7 @@ def test_onnx_files_and_their_measurements(export: Call, tsv: Path, tmp_path: Pa
 
 def test_mistakes_are_explained(export: Call, tmp_path: Path) -> None:
     code, _, err = export("table", "--to", "coreml")
-    assert code == 2 and "'coreml' is not something to export to" in err and "onnx" in err
+    assert code == 2 and "'coreml' is not an export format" in err and "onnx" in err
     code, _, err = export("table", "--to", "onnx", "--precisions", "int4")
     assert code == 2 and "int4" in err and "Traceback" not in err
     code, _, err = export("nowhere", "--to", "onnx")

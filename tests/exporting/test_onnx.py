@@ -19,6 +19,7 @@ from isogloss.exporting.source import ExportSource
 from isogloss.models.bilstm import EncoderSizes, bilstm_student
 from isogloss.models.encoders.onnx import OnnxEncoder
 from isogloss.models.encoders.open import open_encoder
+from isogloss.models.hub import UNNAMED
 from isogloss.models.student import Student
 from isogloss.models.vocabulary.learn import learn_vocabulary
 from isogloss.progress import Step
@@ -28,6 +29,7 @@ from tiny import PAIRS, TEXTS, save_tiny_model
 pytest.importorskip("onnxscript")
 runtime = pytest.importorskip("onnxruntime")
 
+CARD = f'# A model\n\nmodel = SentenceTransformer("{UNNAMED}")\n'
 WIDTH = 72  # so that products are large enough for int8
 ANY: dict[str, Any] = {"min_cosine": 0.0, "max_loss": 100.0, "calibration": 8}
 
@@ -45,7 +47,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
     place = tmp_path_factory.mktemp("exports")
     save_tiny_model(place / "student", width=WIDTH, layers=2, seed=2, normalize=True)
     student = Student.from_pretrained(str(place / "student"), prompt="sagt: ", max_tokens=40, device="cpu")
-    student.save_pretrained(place / "model", card="# A model\n")
+    student.save_pretrained(place / "model", card=CARD)
     steps: list[Step] = []
     settings = ExportSettings(precisions=("fp32", "fp16", "int8"), **ANY)
     found = ig.export(str(place / "model"), "onnx", pairs=[str(pairs_file(place))], settings=settings, on_progress=steps.append)
@@ -62,6 +64,7 @@ def test_files_and_names_are_those_that_readers_look_for(exported: Exported) -> 
     assert {"modules.json", "config.json", "tokenizer.json", "README.md", "SHA256SUMS", "export.json"} <= {
         file.name for file in folder.iterdir()
     }
+    assert f'SentenceTransformer("{UNNAMED}", backend="onnx")' in (folder / "README.md").read_text()
     assert not list(folder.rglob("model.safetensors")) and not (folder / "saved").exists()
     settings = json.loads((folder / "config_sentence_transformers.json").read_text())
     assert settings["prompts"] == {"isogloss": "sagt: ", "query": "sagt: ", "document": "sagt: "}

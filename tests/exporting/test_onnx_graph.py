@@ -74,7 +74,7 @@ def test_what_has_no_graph_is_refused(tmp_path: Path) -> None:
 
     model = sentence_model("BERT")
     model.append(Strange())
-    with pytest.raises(ModelError, match="a Strange module has no form in ONNX") as caught:
+    with pytest.raises(ModelError, match="a Strange module cannot be exported to ONNX") as caught:
         write_graph(Student(model, "odd"), tmp_path / "model.onnx")
     assert "Pooling" in caught.value.hint and not (tmp_path / "model.onnx").exists()
     with pytest.raises(ModelError, match="leaves out the tokens of the prompt"):

@@ -78,7 +78,7 @@ def test_everything_is_on_the_page() -> None:
             "a finding. → a hint",
             "prompt “query: ”",
             "0123456789abcdef",
-            "of any length",
+            "not normalized",
             "approximate",
             "built by isogloss with teach",
             "q.tsv: 2,000",
@@ -118,7 +118,7 @@ def test_a_single_language_has_no_average_and_all_may_pass() -> None:
     given = certificate(average=None, verdict={"level": "ship", "why": "de passes", "advice": ""})
     given["languages"] = {"de": given["languages"]["de"]}
     whole = text_of(ElementTree.fromstring(index_check_page(given, MINIMUMS, {})))
-    assert "All of them pass." in whole and "✓ ship" in whole and "What to do" not in whole and "95.0 %" in whole
+    assert "All languages pass." in whole and "✓ ship" in whole and "What to do" not in whole and "95.0 %" in whole
 
 
 @pytest.mark.parametrize("limit", [None, 0.8])

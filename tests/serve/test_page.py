@@ -126,7 +126,7 @@ def test_a_matrix_has_2_to_60_sentences(browser: Browser, address: str) -> None:
         expect(page.get_by_role("alert").locator("visible=true")).to_have_text(
             "These are 61 sentences; a readable matrix has at most 60. Remove 1 sentence, or use Search for long lists."
         )
-        expect(page.locator("#sentences-count")).to_have_text("61 of at most 60")
+        expect(page.locator("#sentences-count")).to_have_text("61 / 60 sentences")
         compare(page, many[1:])
         expect(rows(page)).to_have_count(60)
         expect(page.get_by_role("alert").locator("visible=true")).to_have_count(0)

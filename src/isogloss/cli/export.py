@@ -11,9 +11,9 @@ from isogloss.config.exporting import BudgetSettings, ExportSettings
 if TYPE_CHECKING:
     from isogloss.exporting.export import Artefact, Exported
 
-TARGETS_HELP = "What to write: folder, onnx, openvino, static.  [default: folder; onnx with --budget]"
+TARGETS_HELP = "Format: folder, onnx, openvino or static.  [default: folder; onnx with --budget]"
 PRECISIONS = ",".join(ExportSettings.model_fields["precisions"].default)
-PRECISIONS_HELP = "Precisions of ONNX files: fp32, fp16, int8; --budget tries all."
+PRECISIONS_HELP = "Files to write: fp32, fp16, int8; --budget tries all."
 
 
 @settings_as_options(
@@ -29,30 +29,35 @@ PRECISIONS_HELP = "Precisions of ONNX files: fp32, fp16, int8; --budget tries al
 def export(
     context: Context,
     model: Annotated[str, Argument(metavar="MODEL", help="Finished run, folder or hub name.")],
-    values: dict[str, Any],
+    *,
     to: Annotated[str | None, Option("--to", metavar="TARGET", help=TARGETS_HELP)] = None,
     budget: Annotated[
-        str | None, Option("--budget", metavar="SIZE", help="Write the best ONNX folder that fits, such as 60MB.")
+        str | None,
+        Option("--budget", metavar="SIZE", help="Search for the best ONNX model of at most this size, such as 60MB."),
     ] = None,
-    out: Annotated[Path | None, Option("--out", metavar="FOLDER", help="Where to write.  [default: RUN/export/TARGET]")] = None,
+    out: Annotated[Path | None, Option("--out", metavar="FOLDER", help="Output folder.  [default: RUN/export/TARGET]")] = None,
     pairs: Annotated[
         list[str] | None,
-        Option("--pairs", metavar="FILE", help="Pairs to measure on; repeatable.  [default: the run's]"),
+        Option("--pairs", metavar="FILE", help="Pairs to evaluate on; repeatable.  [default: the run's held-out pairs]"),
     ] = None,
     teacher: Annotated[
-        str | None, Option(metavar="MODEL", help="Model whose index is searched; '' for none.  [default: the run's]")
+        str | None, Option(metavar="MODEL", help="Evaluate searching this model's index; '' for none.  [default: the run's]")
     ] = None,
+    values: dict[str, Any],
     scores: Annotated[
-        list[Path] | None, Option("--scores", metavar="FILE", help="Scores for the card, of evaluate --json; repeatable.")
+        list[Path] | None,
+        Option("--scores", metavar="FILE", help="Scores for the model card, from isogloss evaluate --json; repeatable."),
     ] = None,
     push: Annotated[
-        str | None, Option("--push", metavar="REPOSITORY", help="Upload the folder to the Hugging Face Hub.")
+        str | None, Option("--push", metavar="REPOSITORY", help="Upload the folder to this Hugging Face Hub repository.")
     ] = None,
-    private: Annotated[bool, Option("--private", help="Make a new repository private.")] = False,
-    add_to_repository: Annotated[bool, Option("--add-to-repository", help="Upload to a repository that exists.")] = False,
+    private: Annotated[bool, Option("--private", help="With --push: create the repository as private.")] = False,
+    add_to_repository: Annotated[
+        bool, Option("--add-to-repository", help="With --push: allow uploading to an existing repository.")
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Write a model for other programs, and measure it.
+    """Export a model to ONNX, OpenVINO or a static model.
 
     isogloss export runs/quickstart --to onnx
 
@@ -145,7 +150,7 @@ def _show(exported: "Exported", url: str | None = None) -> None:
     from isogloss.cli.screens.suites import show as show_suite
 
     if exported.artefacts:
-        table = plain_table("artefact", ">MB", ">cosine", ">accuracy", ">points lost")
+        table = plain_table("file", ">MB", ">cosine", ">accuracy", ">points lost")
         for artefact in exported.artefacts:
             cosine, accuracy = f"{artefact.cosine:.4f}", percent(artefact.accuracy)
             table.add_row(artefact.name, f"{artefact.megabytes:,.1f}", cosine, accuracy, f"{artefact.lost:.2f}")

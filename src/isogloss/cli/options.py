@@ -66,7 +66,7 @@ MODEL_HELP = "Hub name, folder, finished run, muse, laser, onnx:FOLDER, cmd:COMM
 TEACHER_HELP = "The model to learn from: hub name or folder."
 STUDENT_HELP = "The model to train: hub name or folder."
 IndexOption = Annotated[
-    str, Option("--index", "-i", metavar="ADDRESS", help="File (.npy .safetensors .faiss .parquet), or KIND:PLACE#NAME.")
+    str, Option("--index", "-i", metavar="ADDRESS", help="File (docs.npy, docs.faiss, …) or database (qdrant:URL#NAME, …).")
 ]
 IndexModelOption = Annotated[str, Option("--model", "-m", metavar="MODEL", help=MODEL_HELP)]
 OutFolder = Annotated[Path, Option("--out", metavar="FOLDER", help="Folder for the results.")]

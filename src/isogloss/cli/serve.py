@@ -11,13 +11,15 @@ if TYPE_CHECKING:
     from isogloss.serve.server import Started
 
 
-@settings_as_options(ServeSettings, skip=[], api_keys={"metavar": "FILE"})
+@settings_as_options(ServeSettings, skip=[], host={"metavar": "ADDRESS"}, api_keys={"metavar": "FILE"})
 def serve(
     models: Annotated[list[str], Argument(metavar="MODEL...", help="Finished runs, folders, hub names or onnx:FOLDER.")],
     values: dict[str, Any],
-    name: Annotated[list[str] | None, Option("--name", metavar="NAME", help="What clients call a model; repeatable.")] = None,
+    name: Annotated[
+        list[str] | None, Option("--name", metavar="NAME", help="Model name in the API; repeatable, in the order of models.")
+    ] = None,
 ) -> None:
-    """Serve embeddings over HTTP as the OpenAI API does.
+    """Serve embeddings over HTTP with an OpenAI-compatible API.
 
     isogloss serve runs/quickstart
     """
@@ -30,7 +32,7 @@ def serve(
         logging.getLogger("isogloss.serve").setLevel(logging.INFO)
     with progress() as bars:
         serve(models, name or [], ServeSettings(**values), lambda started: say(_sentence(started)), bars)
-    say("stopped: every request that was accepted has its answer")
+    say("stopped; all accepted requests were answered")
 
 
 def _sentence(started: "Started") -> str:

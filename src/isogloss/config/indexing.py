@@ -15,6 +15,6 @@ class BuildSettings(Settings):
 
     metric: Metric = setting("cosine", "How vectors are compared.")
     precision: IndexPrecision = setting("float32", "Precision of the stored vectors.")
-    batch_size: int = setting(1024, "Documents that are embedded and stored at once.", at_least=1)
+    batch_size: int = setting(1024, "Documents to embed and store at a time.", at_least=1)
     prompt: str = setting("", "Text to prepend to every document.")
     existing: Existing = setting("refuse", "What to do with an index that isogloss built before.")

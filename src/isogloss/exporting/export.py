@@ -81,7 +81,7 @@ def export(
     from isogloss.exporting.suite import measure_suite, suite_of
 
     if to not in TARGETS:
-        raise RecipeError(f"{to!r} is not something to export to", hint=f"choose one of {', '.join(TARGETS)}")
+        raise RecipeError(f"{to!r} is not an export format", hint=f"choose one of {', '.join(TARGETS)}")
     source = ExportSource(model, settings or ExportSettings(), pairs, teacher, on_progress)
     suite = suite_of(source) if source.settings.suite else None  # before the work: a test set may be missing
     known = [score for path in scores for score in read_scores(Path(path), fingerprint(source.student.model))]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from isogloss.errors import ModelError
 from isogloss.exporting.export import Artefact, Exported
-from isogloss.exporting.output import export_folder, finish
+from isogloss.exporting.output import export_folder, finish, show_backend
 from isogloss.exporting.portable_tokenizer import make_portable
 from isogloss.exporting.source import ExportSource
 from isogloss.models.student import Student
@@ -29,6 +29,7 @@ def write_graph_folder(
         if not artefacts:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
             raise ModelError(f"{source.name}: no file is close enough to the original ({reasons})", hint=HINT)
+        show_backend(temporary, target, [artefact.path for artefact in artefacts])
         finish(temporary, source, target, artefacts, refused, packages)
     found = (replace(one, path=folder / one.path.relative_to(temporary)) for one in artefacts)
     return Exported(folder, tuple(found), refused)

@@ -195,7 +195,7 @@ def _refuse_unknown(student: Student) -> None:
     for module in student.model:
         kind = type(module).__name__
         if kind not in known:
-            raise ModelError(f"{student.name}: a {kind} module has no form in ONNX here", hint=f"it can have {KNOWN}")
+            raise ModelError(f"{student.name}: a {kind} module cannot be exported to ONNX", hint=f"supported are {KNOWN}")
         if kind == "Pooling" and not module.include_prompt and any(student.model.prompts.values()):
             message = (
                 f"{student.name}: its pooling leaves out the tokens of the prompt, whose number an ONNX graph is not given"

@@ -10,10 +10,12 @@ from isogloss.checksums import write_sums
 from isogloss.errors import IsoglossError
 from isogloss.exporting.export import Artefact
 from isogloss.exporting.source import ExportSource
+from isogloss.models.hub import UNNAMED
 from isogloss.models.saving import CARD
 from isogloss.storage import atomic_write, remove_stale_files, write_json
 
 RECORD = "export.json"
+LOADED_BY_DEFAULT = ("onnx/model.onnx", "openvino/openvino_model.xml")  # by sentence-transformers
 
 
 @contextmanager
@@ -70,6 +72,18 @@ def record(
         "refused": refused,
         "versions": {name: _version(name) for name in ("isogloss", *packages)},
     }
+
+
+def show_backend(folder: Path, backend: str, graphs: Sequence[Path]) -> None:
+    """Let the usage example of the card load a graph: the folder has no weights for torch."""
+    card = folder / CARD
+    loaded = f'SentenceTransformer("{UNNAMED}"'
+    names = sorted((graph.relative_to(folder).as_posix() for graph in graphs), key=len)
+    argument = f', backend="{backend}"'
+    if names[0] not in LOADED_BY_DEFAULT:
+        argument += f', model_kwargs={{"file_name": "{names[0]}"}}'
+    text = card.read_text(encoding="utf-8")
+    card.write_text(text.replace(f"{loaded})", f"{loaded}{argument})"), encoding="utf-8")
 
 
 def as_data(artefact: Artefact, folder: Path) -> dict[str, Any]:

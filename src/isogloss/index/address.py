@@ -98,7 +98,7 @@ def _named(kind: str, rest: str) -> Address:
     name, options = _split_options(name)
     if not place or not name:
         example = "opensearch:https://host:9200#docs" if NAMED[kind] == "INDEX" else f"{kind}:FOLDER#docs"
-        raise DataError(f"{kind}:{rest}: names no {NAMED[kind].lower()}", hint=f"for example {example}")
+        raise DataError(f"{kind}:{rest}: the address names no {NAMED[kind].lower()}", hint=f"for example {example}")
     return Address(kind, place, name, options)
 
 

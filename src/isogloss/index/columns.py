@@ -17,14 +17,14 @@ def chosen_column(address: Address, option: str, candidates: Sequence[str], know
     if option in (address.options or {}):
         name = address.option(option)
         if name and name not in candidates:
-            raise DataError(f"{address.shown}: there is no column {name!r} of {what}", hint=f"there is {_listed(candidates)}")
+            raise DataError(f"{address.shown}: there is no column {name!r} of {what}", hint=f"available: {_listed(candidates)}")
         return name
     if known and known[0] in candidates:
         return known[0]
     likely = [name for name in candidates if name.lower() in known] or list(candidates)
     if len(likely) > 1:
         raise DataError(
-            f"{address.shown}: which column holds the {what}? there is {_listed(likely)}", hint=f"name it: ?{option}=NAME"
+            f"{address.shown}: which column holds the {what}? candidates: {_listed(likely)}", hint=f"name it: ?{option}=NAME"
         )
     return likely[0] if likely else ""
 

@@ -25,7 +25,7 @@ REASONS = {
     408: "The body did not arrive in time.",
     413: "The request is too large.",
     422: "The request is not valid, or the model cannot answer it.",
-    429: "Too many requests wait; Retry-After says how long the queue will take.",
+    429: "The queue is full; Retry-After estimates how long it takes to empty.",
     500: "The model failed.",
     503: "The service is starting or shutting down.",
 }

@@ -25,7 +25,7 @@ ONNX = "onnx:"
 INNER = ("model", "export", "onnx")  # folders of a run, whose name says more
 NVIDIA = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")  # the last on Windows' Linux
 CONFIG = {"prompts?": (Each(TEXT, (TEXT, NOTHING)), NOTHING), "default_prompt_name?": (TEXT, NOTHING)}
-GPU_IS_FP32 = 'use --precision fp32 or "auto" with it, or --device cpu'
+GPU_IS_FP32 = "use --precision fp32 or auto on the GPU, or --device cpu"
 
 
 @dataclass(frozen=True)

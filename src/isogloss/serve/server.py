@@ -194,5 +194,5 @@ def _address(listener: socket.socket) -> str:
 
 def _warn_of_open_door(settings: ServeSettings, keys: ApiKeys) -> None:
     if settings.host in ANYWHERE and not keys:
-        message = "everybody who can reach this machine may use the service; set API keys: --api-keys FILE, or $%s"
+        message = "anyone who can reach this machine can use the service; set API keys: --api-keys FILE, or $%s"
         logger.warning(message, VARIABLE)

@@ -56,7 +56,7 @@ def test_build_as_json(index: Call, models: Path) -> None:
     expected = {"address": "docs.parquet", "documents": 2, "skipped": 1, "continued_at": 0, "dimension": 16, "metric": "dot"}
     assert json.loads(out) == expected | {"model": str(models / "teacher")}
     code, _, err = index("build", "docs.tsv", "-m", models / "teacher", "-i", "docs.parquet", "--metric", "dot")
-    assert code == 2 and "docs.parquet: exists" in err and "--append" in err
+    assert code == 2 and "docs.parquet: already exists" in err and "--append" in err
     code, _, err = index("build", "docs.tsv", "-m", models / "teacher", "-i", "docs.parquet", "--append", "--replace")
     assert code == 2 and "exclude each other" in err
     code, _, err = index("build", "docs.tsv", "-m", models / "teacher", "-i", "docs.parquet", "--metric", "dot", "--append")

@@ -51,7 +51,7 @@ def test_a_language_that_fails_ends_with_3_and_says_what_to_do(check: Shell) -> 
     assert "40 stored texts embedded again: the stored vectors are those of" in out
     assert "chance alone finds 25 %" in out and "→ check the whole index" in out
     assert "✗ Do not ship: ru fails. Train on more pairs, or leave it out: --languages de." in out
-    assert lines[-1] == "certificate → index-check/certificate.html" and "searching, student" in err
+    assert lines[-1] == "certificate: index-check/certificate.html" and "searching, student" in err
     assert {path.name for path in Path("index-check").iterdir()} == {"certificate.json", "certificate.html"}
 
 

@@ -95,7 +95,7 @@ def test_forms_are_all_combinations_without_doubles(finished: Path, tmp_path: Pa
 def test_named_forms_are_checked(finished: Path, tmp_path: Path) -> None:
     forms = forms_of(finished, tmp_path, layers=(2, 4), dimensions=(8,), trims=("corpus",))
     assert forms.layers == (4, 2) and forms.dimensions == (16, 8) and list(forms.trims) == ["corpus"]
-    assert Form("corpus", 9, 2, 8).describe(4) == "the words of its text (9 pieces), 2 of 4 layers"
+    assert Form("corpus", 9, 2, 8).describe(4) == "corpus vocabulary of 9 tokens, 2 of 4 layers"
     with pytest.raises(RecipeError, match="--layers 5, but the model has 4"):
         _ = forms_of(finished, tmp_path, layers=(5,)).layers
     with pytest.raises(RecipeError, match="--dimensions 17, but embeddings have 16"):

@@ -108,7 +108,7 @@ def test_which_tensor(tmp_path: Path) -> None:
     save_file({"a": rows, "b": torch.flip(rows, [1]), "ids": torch.arange(6).reshape(3, 2)}, path)
     assert found(f"{path}?tensor=a") == ["0", "2", "1"] and found(f"{path}?tensor=b") == ["1", "2", "0"]
     for address, said in (
-        (f"{path}", "one tensor with one vector per row is expected; there is a [3, 2], b [3, 2] and ids [3, 2]"),
+        (f"{path}", "expected one tensor with one vector per row, found a [3, 2], b [3, 2] and ids [3, 2]"),
         (f"{path}?tensor=c", "there is no tensor 'c'"),
         (f"{path}?tensor=ids", "the tensor 'ids' holds I64"),
         (f"{tmp_path / 'none.safetensors'}", "no such file"),

@@ -56,15 +56,15 @@ def test_columns_are_guessed_or_asked_for(tmp_path: Path) -> None:
     vectors, names = lists(), [f"n{row}" for row in range(70)]
     columns = {"doc_id": names, "uuid": names, "title": names, "body": names, "v": vectors, "w": vectors}
     address = saved(tmp_path, columns)
-    refuses(lambda: open_index(address), "which column holds the vectors? there is 'v', 'w'")
-    refuses(lambda: open_index(f"{address}?column=v"), "which column holds the ids? there is 'doc_id', 'uuid'")
+    refuses(lambda: open_index(address), "which column holds the vectors? candidates: 'v', 'w'")
+    refuses(lambda: open_index(f"{address}?column=v"), "which column holds the ids? candidates: 'doc_id', 'uuid'")
     refuses(lambda: open_index(f"{address}?column=v&id=doc_id&text=v"), "there is no column 'v' of texts")
     with open_index(f"{address}?column=w&id=uuid") as index:
         assert index.texts(["n4"]) == {"n4": "n4"}, "of title, body and doc_id, body is a usual name of a text"
     with open_index(f"{address}?column=w&id=uuid&text=") as index:
         assert not index.facts().has_texts
     address = saved(tmp_path, {"id": names, "a": names, "b": names, "embedding": vectors, "w": vectors})
-    refuses(lambda: open_index(address), "which column holds the texts? there is 'a', 'b'")
+    refuses(lambda: open_index(address), "which column holds the texts? candidates: 'a', 'b'")
 
 
 def test_what_cannot_be_opened_is_explained(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_vectors_that_are_missing_or_not_numbers_are_not_found(table: Postgres) 
         ("?table=My+Docs.a;b&colum=x", "the option 'colum'"),
         ("?table=My+Docs.a;b&timeout=soon", "timeout=soon is not a number"),
         ("?table=plain", "no column of type vector or halfvec; it has a (integer)"),
-        ("?table=two", "which column holds the vectors? there is 'v', 'w'"),
+        ("?table=two", "which column holds the vectors? candidates: 'v', 'w'"),
         ("?table=two&column=v", "which column holds the ids?"),
         ("?table=mixed", "its vectors have several dimensions (2, 3)"),
         ("", "names no table"),

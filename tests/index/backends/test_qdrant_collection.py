@@ -54,7 +54,7 @@ def test_a_collection_of_somebody_else(folder: Path, tmp_path: Path) -> None:
 
 
 def test_named_vectors(folder: Path) -> None:
-    refuses(lambda: open_index(f"qdrant:{folder}#two"), "which column holds the vectors? there is 'a', 'b'")
+    refuses(lambda: open_index(f"qdrant:{folder}#two"), "which column holds the vectors? candidates: 'a', 'b'")
     with open_index(f"qdrant:{folder}#two?vector=b&ef=64") as index:
         assert (index.facts().dimension, index.facts().metric) == (2, "cosine")
         expected = [str(row) for row, _ in best(QUERIES[0, :2], ROWS[:20, :2], 3, "cosine")]
@@ -93,7 +93,7 @@ def test_a_server_by_its_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             assert not index.facts().exact and index.search(QUERIES, 2)[0].ids
         server.keeps_metadata = False
         documents = write_documents(tmp_path / "all.jsonl", range(5))
-        refuses(lambda: build(documents, f"qdrant:{server.url}#other"), "this server keeps no metadata")
+        refuses(lambda: build(documents, f"qdrant:{server.url}#other"), "this server is too old")
         assert not server.client.collection_exists("other")
         monkeypatch.setenv("QDRANT_API_KEY", "line\nbreak")
         refuses(lambda: open_index(address), "the key in QDRANT_API_KEY has a line break")

@@ -63,7 +63,7 @@ def test_logins_are_sent_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> Non
     with stand_in(password="s3cret") as server:
         filled(server, FIELDS[2][1])
         address = f"opensearch:http://{server.address}#docs"
-        refuses(lambda: open_index(address), "does not let you in (401)")
+        refuses(lambda: open_index(address), "denies access (401)")
         with pytest.raises(IsoglossError) as caught:
             open_index(address.replace("http://", "http://me:wr0ng@"))
         assert "OPENSEARCH_USER and OPENSEARCH_PASSWORD" in caught.value.hint and "wr0ng" not in str(caught.value)

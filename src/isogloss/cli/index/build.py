@@ -14,7 +14,7 @@ def build(
     index: IndexOption,
     model: IndexModelOption,
     values: dict[str, Any],
-    replace: Annotated[bool, Option("--replace", help="Replace an index that isogloss built.")] = False,
+    replace: Annotated[bool, Option("--replace", help="Overwrite an index that isogloss built.")] = False,
     append: Annotated[bool, Option("--append", help="Add to an index that isogloss built; equal ids are replaced.")] = False,
     json: JsonFlag = False,
 ) -> None:

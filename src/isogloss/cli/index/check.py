@@ -14,7 +14,7 @@ REFUSED = 3  # the exit code of "do not ship"
 @settings_as_options(IndexCheckSettings, skip=["languages"], k={"flag": "-k"})
 def check(
     index: Annotated[
-        str, Option("--index", "-i", metavar="ADDRESS", help="The index: a file (.npy, .faiss, …), or KIND:PLACE#NAME.")
+        str, Option("--index", "-i", metavar="ADDRESS", help="File (docs.npy, docs.faiss, …) or database (qdrant:URL#NAME, …).")
     ],
     student: Annotated[str, Option("--student", "-s", metavar="MODEL", help=MODEL_HELP)],
     values: dict[str, Any],
@@ -22,7 +22,7 @@ def check(
         str | None, Option("--teacher", metavar="MODEL", help="The model that made the index.  [default: the run's teacher]")
     ] = None,
     teacher_prompt: Annotated[
-        str, Option("--teacher-prompt", metavar="TEXT", help="Text that the teacher needs before queries.")
+        str, Option("--teacher-prompt", metavar="TEXT", help="Prompt that the teacher needs for queries.")
     ] = "",
     queries: Annotated[
         str,
@@ -30,7 +30,7 @@ def check(
     ] = "",
     pairs: Annotated[
         list[str] | None,
-        Option("--pairs", metavar="FILE", help="Sentence pairs as queries: source side English; repeatable."),
+        Option("--pairs", metavar="FILE", help="Sentence pairs as queries; the source is English. Repeatable."),
     ] = None,
     languages: Annotated[str, Option("--languages", metavar="de,fr,…", help="Languages to check.  [default: all]")] = "",
     out: Annotated[Path, Option("--out", metavar="FOLDER", help="Folder for the certificate.")] = Path("index-check"),

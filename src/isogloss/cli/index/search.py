@@ -12,7 +12,7 @@ def search(
     model: IndexModelOption,
     queries: Annotated[list[str] | None, Argument(metavar="QUERY", help="What to search for.")] = None,
     file: Annotated[str, Option("--queries", metavar="FILE", help="File with one query per line, or - for stdin.")] = "",
-    k: Annotated[int, Option("-k", min=1, help="Documents per query.")] = 10,
+    k: Annotated[int, Option("-k", min=1, metavar="N", help="Documents per query.")] = 10,
     prompt: Annotated[str, Option("--prompt", metavar="TEXT", help="Text to prepend to every query.")] = "",
     json: JsonFlag = False,
 ) -> None:

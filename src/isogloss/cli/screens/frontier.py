@@ -42,7 +42,8 @@ def _show_tried(result: Budgeted) -> None:
     tell(f"\n{ON_FRONTIER} no other is as small, as fast and as good; {BEST} the best that fits. {result.note()}")
     if hidden:
         sizes = [in_megabytes(one.bytes) for one in (hidden[0], hidden[-1])]
-        tell(f"{len(hidden)} more do not fit and were not measured: {' to '.join(dict.fromkeys(sizes))}, as predicted.")
+        predicted = " to ".join(dict.fromkeys(sizes))
+        tell(f"{len(hidden)} more do not fit (predicted size: {predicted}) and were not measured.")
 
 
 def _row(one: Tried, known: bool) -> list[str]:
@@ -67,12 +68,12 @@ def _tell_lost(result: Budgeted) -> None:
     average, *languages = result.lost
     worse = sorted((one for one in languages if one.points >= CLEAR), key=lambda one: -one.points)
     better = "loses" if average.points >= 0 else "gains"
-    tell(f"\nBeside the original it {better} {abs(average.points):.1f} points of the score on average.")
+    tell(f"\nCompared with the original, it {better} {abs(average.points):.1f} points of the score on average.")
     if worse:
         tell(f"By language: {listed([f'{one.language} {one.points:.1f}' for one in worse])}.")
     if better == "loses" and not worse:
         tell("No language loses anything.")
     if result.cut_index:
-        tell("Its embeddings are cut: cut the teacher's index to the same size and bring its vectors to length 1.")
+        tell("Its embeddings are truncated: truncate the vectors in the teacher's index to the same size, and normalize them.")
     if result.best.candidate.trim == "corpus":
-        tell("Its vocabulary has the words of the run's text: other words are spelled in smaller pieces.")
+        tell("Its vocabulary is trimmed to the run's text: other words are split into smaller tokens.")

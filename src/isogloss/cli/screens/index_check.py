@@ -26,7 +26,7 @@ def show(result: IndexCheck, page: Path) -> None:
     shown = [name for name in HEADINGS if name in first.scores]
     facts, k = result.facts, result.settings.k
     models = f"{result.student.name} searches {result.address}, made by {result.teacher.name}"
-    tell(f"{models}: {amount(facts.size, 'document')}, the first {k} results, in %, with 95 % intervals\n")
+    tell(f"{models}: {amount(facts.size, 'document')}; first {k} results, in %, with 95 % intervals\n")
     table = plain_table("", "", *(f">{HEADINGS[name]}" for name in shown), ">\nqueries", gap=1)
     for language, own in result.languages.items():
         level = "" if language == AVERAGE else result.verdicts[language].level
@@ -39,7 +39,7 @@ def show(result: IndexCheck, page: Path) -> None:
     tell("\n" + "\n".join(_notes(result)))
     advice = f". {_sentence(result.verdict.advice)}" if result.verdict.advice else ""
     tell(f"\n{MARKS[result.verdict.level]} {_sentence(result.verdict.level)}: {result.verdict.why}{advice}.")
-    output.print(f"certificate → {page}")
+    output.print(f"certificate: {page}")
 
 
 def _notes(result: IndexCheck) -> list[str]:

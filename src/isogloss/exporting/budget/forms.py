@@ -36,9 +36,9 @@ class Form:
 
     def describe(self, of: int) -> str:
         """In words; `of` is how many layers the whole model has."""
-        vocabulary = {"off": "its whole vocabulary", "alphabet": "its languages' alphabets", "corpus": "the words of its text"}
+        vocabulary = {"off": "whole vocabulary", "alphabet": "alphabet vocabulary", "corpus": "corpus vocabulary"}
         layers = [amount(self.layers, "layer") if self.layers == of else f"{self.layers} of {of} layers"] if of else []
-        return ", ".join([f"{vocabulary[self.trim]} ({amount(self.rows, 'piece')})", *layers])
+        return ", ".join([f"{vocabulary[self.trim]} of {amount(self.rows, 'token')}", *layers])
 
 
 class Forms:

@@ -117,5 +117,5 @@ def _point(one: Tried, result: Budgeted) -> Point:
     assert shown is not None, "it was measured"
     kind = "dropped" if one is result.best else "train" if one in result.frontier else "quiet"
     layers = f"{candidate.layers} of {result.all_layers} layers" if result.all_layers else "no layers"
-    vocabulary = "all pieces" if candidate.trim == "off" else f"{candidate.trim}: {candidate.rows:,} pieces"
+    vocabulary = "whole" if candidate.trim == "off" else f"{candidate.trim}: {candidate.rows:,} tokens"
     return Point(one.megabytes, speed, shown.mean, kind, vocabulary, layers, candidate.dimension, candidate.precision)

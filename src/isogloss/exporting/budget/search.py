@@ -25,6 +25,7 @@ from isogloss.exporting.budget.sizes import Sizes
 from isogloss.exporting.export import default_folder
 from isogloss.exporting.source import ExportSource
 from isogloss.models.encoders.onnx import OnnxEncoder
+from isogloss.models.hub import UNNAMED
 from isogloss.models.saving import refuse_other_content
 from isogloss.models.student import Student
 from isogloss.progress import OnProgress, Step, silent
@@ -35,6 +36,16 @@ from isogloss.types import FloatArray
 
 MODEL = "model"
 STAGE = "measuring what fits"
+CARD_TEXT = """# {name}, {precision}
+
+{name} as an ONNX graph, made by `isogloss export --budget`: {what}.
+
+```python
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("{placeholder}", backend="onnx")
+```
+"""
 
 
 def export_within_budget(
@@ -144,9 +155,9 @@ class BudgetSearch:
 
     def _nothing_fits(self, smallest: int, what: str = "") -> IsoglossError:
         return IsoglossError(
-            f"{self.source.name}: nothing fits into {in_megabytes(self.budget)}: the smallest form that was tried has"
+            f"{self.source.name}: nothing fits into {in_megabytes(self.budget)}: the smallest candidate has"
             f" {in_megabytes(smallest)}{what}",
-            hint="allow more, try fewer layers with --layers, or write a table of tokens with --to static",
+            hint="raise --budget, try fewer layers with --layers, or write a static model with --to static",
         )
 
     # ── one form ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -199,7 +210,7 @@ class BudgetSearch:
         """The model card of a candidate."""
         name = Path(self.source.name).name
         what = f"{form.describe(self.forms.all_layers)}, {form.dimension} dimensions, {precision}"
-        return f"# {name}, {precision}\n\nAn ONNX file of {name}, made by `isogloss export --budget`: {what}.\n"
+        return CARD_TEXT.format(name=name, precision=precision, what=what, placeholder=UNNAMED)
 
     def _read(self, form: Form, precision: Precision) -> Kept | None:
         try:

@@ -77,9 +77,9 @@ def _tensor_of(address: Address, shapes: dict[str, tuple[int, ...]]) -> str:
         return named or tables[0]
     found = listed([f"{name} {list(shape)}" for name, shape in shapes.items()][:20]) or "none"
     if named:
-        raise DataError(f"{address.shown}: there is no tensor {named!r} with one vector per row", hint=f"there is {found}")
+        raise DataError(f"{address.shown}: there is no tensor {named!r} with one vector per row", hint=f"available: {found}")
     raise DataError(
-        f"{address.shown}: one tensor with one vector per row is expected; there is {found}", hint="name it: ?tensor=NAME"
+        f"{address.shown}: expected one tensor with one vector per row, found {found}", hint="name it: ?tensor=NAME"
     )
 
 

@@ -40,7 +40,7 @@ def open_lance(address: Address) -> "LanceTable":
         table = database.open_table(address.name)
     except (ValueError, FileNotFoundError) as error:
         others = ", ".join(database.list_tables().tables)
-        raise DataError(f"{address.shown}: there is no such table", hint=f"there is {others or 'none'}") from error
+        raise DataError(f"{address.shown}: there is no such table", hint=f"available: {others or 'none'}") from error
     except (RuntimeError, OSError) as error:
         raise _unreadable(address.shown, error) from error
     with _explaining(address.shown):

@@ -41,7 +41,7 @@ class PostgresTable(ReadIndex):
 
         self.address, self._sql = address.shown, sql
         if not address.name:
-            raise DataError(f"{self.address}: names no table", hint="write ?table=NAME, or ?table=SCHEMA.NAME")
+            raise DataError(f"{self.address}: the address names no table", hint="write ?table=NAME, or ?table=SCHEMA.NAME")
         timeout = address.number("timeout", 60)
         self._effort = {name: address.number(name) for name in ("ef_search", "probes")}
         self._connection = connect(address)
@@ -163,7 +163,8 @@ def _columns(address: Address, table: TableFacts) -> dict[str, str]:
     likely = plain if given else [table.primary_key] if table.primary_key else [one for one in plain if one in ID_NAMES]
     key = chosen_column(address, "id", likely, () if table.primary_key and not given else ID_NAMES, "ids")
     if not key:
-        raise DataError(f"{address.shown}: which column holds the ids? there is {', '.join(plain)}", hint="name it: ?id=NAME")
+        message = f"{address.shown}: which column holds the ids? candidates: {', '.join(plain)}"
+        raise DataError(message, hint="name it: ?id=NAME")
     strings = [name for name in plain if table.types[name] in ("text", "character varying") and name != key]
     text = chosen_column(address, "text", strings, TEXT_NAMES, "texts")
     return {"vector": vector, "id": key, "text": text}

@@ -50,7 +50,7 @@ class QdrantCollection(ReadIndex):
         self._embedded = not is_url(address)
         if not self._ask(client.collection_exists, self._name):
             others = ", ".join(one.name for one in self._ask(client.get_collections).collections)
-            raise DataError(f"{self.address}: there is no such collection", hint=f"there is {others or 'none'}")
+            raise DataError(f"{self.address}: there is no such collection", hint=f"available: {others or 'none'}")
         config = self._ask(client.get_collection, self._name).config
         self._built = record_of(config)
         self._using, self._parameters = _vector(address, config.params.vectors)

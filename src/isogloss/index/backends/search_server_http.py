@@ -90,7 +90,7 @@ class SearchServer:
     def _refusal(self, status: int, body: bytes) -> DataError:
         if status in (401, 403):
             names = " and ".join(variables(self._kind)[-2:])
-            return DataError(f"{self.shown}: the server does not let you in ({status})", hint=f"set {names}")
+            return DataError(f"{self.shown}: the server denies access ({status})", hint=f"set {names}")
         try:
             reason = _reason(parse_json(body)["error"])
         except (ValueError, KeyError, TypeError):

@@ -88,7 +88,7 @@ def _refuse_what_is_there(writer: IndexWriter, shown: str, existing: Existing) -
     if there and found is None:
         raise DataError(f"{shown}: exists and was not built by isogloss, so it is left alone", hint="name another index")
     if found is not None and found.complete and existing == "refuse":
-        raise DataError(f"{shown}: exists", hint="--replace it, or --append to it; equal ids are replaced then")
+        raise DataError(f"{shown}: already exists", hint="use --replace, or --append (documents with equal ids are replaced)")
 
 
 def _record(encoder: Encoder, known: DocumentSurvey, settings: BuildSettings) -> BuildRecord:

@@ -35,7 +35,7 @@ class PostgresWriter(Closing):
         from psycopg import sql
 
         if not address.name:
-            raise DataError(f"{address.shown}: names no table", hint="write ?table=NAME, or ?table=SCHEMA.NAME")
+            raise DataError(f"{address.shown}: the address names no table", hint="write ?table=NAME, or ?table=SCHEMA.NAME")
         self._address, self._sql, self._connection = address, sql, connect(address, ("table",))
         self._table = sql.Identifier(*filter(None, split_name(address.name)))
         if not self._ask("SELECT pg_try_advisory_lock(hashtext({name}))")[0][0]:

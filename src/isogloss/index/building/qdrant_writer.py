@@ -42,7 +42,7 @@ class QdrantWriter(Closing):
         asked(self._shown, self._client.create_collection, self._name, vectors_config=size, metadata=record.as_dict())
         if self.existing()[1] is None:
             asked(self._shown, self._client.delete_collection, self._name)
-            raise DataError(f"{self._shown}: this server keeps no metadata of collections", hint="use Qdrant 1.16 or newer")
+            raise DataError(f"{self._shown}: this server is too old to store metadata", hint="use Qdrant 1.16 or newer")
 
     def resume(self, record: BuildRecord) -> BuildRecord:
         """The note with the number of documents that are stored."""

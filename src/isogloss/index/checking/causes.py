@@ -87,8 +87,8 @@ def _prompted(teacher: Encoder, few: Compared) -> Iterator[tuple[float, Cause]]:
 def _lower_cased(teacher: Encoder, few: Compared) -> Iterator[tuple[float, Cause]]:
     lower = [text.lower() for text in few.texts]
     if lower != few.texts:
-        text = f"the texts were lower-cased before {teacher.name} embedded them"
-        yield median(cosines(few.stored, teacher.encode(lower))), Cause("different", text, "lower-case queries, too")
+        text = f"the texts were lowercased before {teacher.name} embedded them"
+        yield median(cosines(few.stored, teacher.encode(lower))), Cause("different", text, "lowercase queries too")
 
 
 def _centered(teacher: Encoder, compared: Compared) -> Iterator[tuple[float, Cause]]:
@@ -101,8 +101,8 @@ def _centered(teacher: Encoder, compared: Compared) -> Iterator[tuple[float, Cau
         text, advice = "minus a mean", "subtract the same mean from the queries of both models, or make the index without"
         yield fit, Cause("different", f"these are the vectors of {teacher.name} {text}", advice)
     else:
-        text = f"these are the vectors of {teacher.name}, all moved alike, as by a prompt that is not known here"
-        yield fit, Cause("close", text, "queries may need a prompt, too: --teacher-prompt TEXT")
+        text = f"these are the vectors of {teacher.name} plus a constant offset, as an unknown prompt would cause"
+        yield fit, Cause("close", text, "queries may need a prompt too: --teacher-prompt TEXT")
 
 
 def in_part(teacher: Encoder, compared: Compared) -> Cause | None:
@@ -116,7 +116,7 @@ def in_part(teacher: Encoder, compared: Compared) -> Cause | None:
     others = f"{100 * (1 - share):.0f} % of the stored vectors are not those of {teacher.name}"
     cut, whole = lengths[alike < EXACT], lengths[alike >= EXACT]
     if len(whole) and (cut[:, None] > whole).mean() >= CLOSE:
-        advice = f"the index was made with another limit on the length: load {teacher.name} with that max_seq_length"
+        advice = f"the index was made with another maximum length: load {teacher.name} with that max_seq_length"
         return Cause(match, f"{others}: those of the longest texts", advice)
     advice = "these documents have changed since they were embedded, or come from another model: embed them again"
     return Cause(match, f"{others}, such as that of {compared.ids[int(np.argmin(alike))]!r}", advice)

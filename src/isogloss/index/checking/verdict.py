@@ -64,7 +64,7 @@ def judge(language: str, found: LanguageAgreement, settings: IndexCheckSettings,
         few = f"{why}, but that is measured on only {amount(counted, 'query', 'queries')}"
         return Verdict("ship with care", few, f"check {language} with {settings.min_queries} queries or more")
     if of_teacher:
-        return Verdict(level, why, "" if level == "ship" else f"let the teacher go on embedding queries in {language}")
+        return Verdict(level, why, "" if level == "ship" else f"keep using the teacher for queries in {language}")
     return Verdict(level, why, _advice(language, level, found.scores[deciding], minimums[deciding], settings.care, counted))
 
 
@@ -74,10 +74,10 @@ def overall(languages: Mapping[str, Verdict]) -> Verdict:
     by_level = {name: [code for code, one in languages.items() if one.level == name] for name in LEVELS}
     good, bad = [*by_level[LEVELS[0]], *by_level[LEVELS[1]]], by_level[LEVELS[2]]
     if level == "ship":
-        return Verdict(level, f"{listed(good)} pass{'' if len(good) > 1 else 'es'}: their queries find what they should")
+        return Verdict(level, f"{listed(good)} pass{'' if len(good) > 1 else 'es'}")
     if level == "ship with care":
         why = f"{listed(by_level[level])} pass{'' if len(by_level[level]) > 1 else 'es'} with care"
-        return Verdict(level, why, "read the sentences on these languages before you decide")
+        return Verdict(level, why, "read what is said about these languages before you decide")
     advice = f"train on more pairs, or leave {'them' if len(bad) > 1 else 'it'} out: --languages {','.join(sorted(good))}"
     return Verdict(level, f"{listed(bad)} fail{'' if len(bad) > 1 else 's'}", advice if good else "train on more pairs")
 

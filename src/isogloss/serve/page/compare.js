@@ -45,7 +45,7 @@ export class ComparePanel {
 
   count() {
     const { length } = sentences(this.text.value);
-    byId("sentences-count").textContent = `${length} of at most ${MOST_SENTENCES}`;
+    byId("sentences-count").textContent = `${length} / ${MOST_SENTENCES} sentences`;
   }
 
   async compare() {
@@ -84,7 +84,7 @@ export class ComparePanel {
     this.shown = null;
     this.stop = this.cell(0, 1); // where the Tab key enters the table
     this.stop.tabIndex = 0;
-    const help = "Point at a number, or go to the table and use the arrow keys, to read both sentences.";
+    const help = "Point at or tap a number, or use the arrow keys in the table, to read both sentences.";
     byId("detail").replaceChildren(create("p", { className: "quiet", textContent: help }));
     this.color();
     byId("compare-result").hidden = false;
