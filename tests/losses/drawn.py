@@ -12,6 +12,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
+from isogloss.losses.bank_similarity import bank_similarity
 from isogloss.losses.combined import LossBatch, needed
 from isogloss.losses.moving_teacher import moving_teacher
 from isogloss.losses.mse import mse
@@ -26,6 +27,7 @@ LOSSES: dict[str, Callable[[LossBatch], Tensor]] = {
     "mse normalized": lambda v: mse(v.source, v.target, needed(v.teacher), v.weight, normalized=True),
     "moving_teacher": lambda v: moving_teacher(v.target, needed(v.teacher), v.weight),
     "soft_similarity": lambda v: soft_similarity(v.source, v.target, needed(v.teacher), v.weight, 0.2, 0.1),
+    "bank_similarity": lambda v: bank_similarity(v.source, v.target, needed(v.teacher), needed(v.bank), v.weight, 0.2),
     "ranking": lambda v: ranking(
         v.source,
         v.target,
@@ -73,7 +75,15 @@ def drawn(
     hard_group = torch.tensor([place for place, _ in hard], dtype=torch.int64)
     hard_rows = negatives, hard_group, hard_weight
     return LossBatch(
-        source, target, teacher, group, weight, *hard_rows, target_group=target_group, negative_target_group=hard_text
+        source,
+        target,
+        teacher,
+        group,
+        weight,
+        *hard_rows,
+        bank=vectors(7),
+        target_group=target_group,
+        negative_target_group=hard_text,
     )
 
 

@@ -10,6 +10,7 @@ from isogloss.config import LossSettings
 from isogloss.config.sections import LOSSES, LossOverrides
 from isogloss.errors import RecipeError
 from isogloss.losses import combined as module
+from isogloss.losses.bank_similarity import bank_similarity
 from isogloss.losses.combined import CombinedLoss, LossBatch, needed
 from isogloss.losses.moving_teacher import moving_teacher
 from isogloss.losses.mse import mse
@@ -19,6 +20,7 @@ from isogloss.losses.spread import spread
 from losses.drawn import D, a_batch
 
 SETTINGS: dict[str, Any] = {
+    "bank_temperature": 0.4,
     "normalized": True,
     "soft_temperature": 0.3,
     "ranking_temperature": 0.2,
@@ -41,13 +43,15 @@ def expected(views: LossBatch, k: int = D) -> dict[str, torch.Tensor]:
         "mse": mse(source, target, teacher, views.weight, normalized=True),
         "moving_teacher": moving_teacher(target, teacher, views.weight),
         "soft_similarity": soft_similarity(source, target, teacher, views.weight, 0.3),
+        "bank_similarity": bank_similarity(source, target, teacher, needed(views.bank)[:, :k], views.weight, 0.4),
         "ranking": ranking(source, target, views.group, views.weight, 0.2, 0.1, *negatives, *texts),
         "spread": spread(source, target, views.group, views.weight, views.target_group),
     }
 
 
 def test_parts_and_their_sum() -> None:
-    weights: dict[str, Any] = {"mse": 0.5, "moving_teacher": 2.0, "soft_similarity": 3.0, "ranking": 0.25, "spread": 7.0}
+    weights: dict[str, Any] = {"mse": 0.5, "moving_teacher": 2.0, "soft_similarity": 3.0}
+    weights |= {"bank_similarity": 1.5, "ranking": 0.25, "spread": 7.0}
     values, wanted = CombinedLoss(LossSettings(**weights, **SETTINGS))(a_batch()), expected(a_batch())
     assert list(values) == [*weights, "loss"]
     for name in weights:
@@ -73,7 +77,7 @@ def test_without_weight_nothing_is_computed(monkeypatch: pytest.MonkeyPatch) -> 
     def never(*_: object) -> torch.Tensor:
         raise AssertionError("has no weight")
 
-    for name in ("mse", "moving_teacher", "soft_similarity", "spread"):
+    for name in ("mse", "moving_teacher", "soft_similarity", "bank_similarity", "spread"):
         monkeypatch.setattr(module, name, never)
     combined = CombinedLoss(LossSettings(mse=0.0, ranking=1.0))
     assert combined.weights == {"ranking": 1.0}
@@ -81,7 +85,7 @@ def test_without_weight_nothing_is_computed(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_dimensions_add_prefixes_to_the_full_length() -> None:
-    everything = LossSettings(moving_teacher=1.0, soft_similarity=1.0, ranking=1.0, spread=1.0, **SETTINGS)
+    everything = LossSettings(moving_teacher=1.0, soft_similarity=1.0, bank_similarity=1.0, ranking=1.0, spread=1.0, **SETTINGS)
     for dimensions in ((2,), (D, 2)):
         values = CombinedLoss(everything.replace(dimensions=dimensions))(a_batch())
         for name, full in expected(a_batch()).items():
@@ -89,7 +93,9 @@ def test_dimensions_add_prefixes_to_the_full_length() -> None:
 
 
 def test_a_compiler_can_trace_it() -> None:
-    settings = LossSettings(moving_teacher=1.0, soft_similarity=1.0, ranking=1.0, spread=1.0, dimensions=(2,), **SETTINGS)
+    settings = LossSettings(
+        moving_teacher=1.0, soft_similarity=1.0, bank_similarity=1.0, ranking=1.0, spread=1.0, dimensions=(2,), **SETTINGS
+    )
     combined = CombinedLoss(settings)
     traced = torch.compile(combined, backend="eager", fullgraph=True, dynamic=True)(a_batch(0.0))
     for name, value in combined(a_batch(0.0)).items():
@@ -104,6 +110,8 @@ def test_a_compiler_can_trace_it() -> None:
         {"spread": float("nan")},
         {"ranking": float("inf")},
         {"soft_temperature": 0.0},
+        {"bank_temperature": 0.0},
+        {"bank_size": 1},
         {"ranking_temperature": -1.0},
         {"dimensions": (16, 0)},
     ],

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from isogloss.config import LossSettings
+from isogloss.config.sections import LOSSES as NAMES
 from isogloss.losses.combined import CombinedLoss, LossBatch, needed
 from isogloss.losses.moving_teacher import follow_
 from losses.drawn import LOSSES, a_batch, batches, drawn, gradients, tracked
 
-ALL = CombinedLoss(LossSettings(moving_teacher=1.0, soft_similarity=1.0, ranking=1.0, spread=1.0, margin=0.1, dimensions=(3,)))
+EVERY_WEIGHT = dict.fromkeys(NAMES, 1.0)
+ALL = CombinedLoss(LossSettings(**EVERY_WEIGHT, margin=0.1, dimensions=(3,)))
 each = pytest.mark.parametrize("name", LOSSES)
 
 

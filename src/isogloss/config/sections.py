@@ -185,8 +185,13 @@ class BridgeSettings(Settings):
     max_pairs: int = setting(200_000, "Maximum pairs to solve it from, sampled at random.", at_least=100)
 
 
-LOSSES = ("mse", "moving_teacher", "soft_similarity", "ranking", "spread")
-FIXED_TEACHER_LOSSES = ("mse", "soft_similarity")  # compare with the embeddings of a teacher that does not change
+LOSSES = ("mse", "moving_teacher", "soft_similarity", "bank_similarity", "ranking", "spread")
+FIXED_TEACHER_LOSSES = (
+    "mse",
+    "soft_similarity",
+    "bank_similarity",
+)  # compare with the embeddings of a teacher that does not change
+SAME_SPACE_LOSSES = ("mse", "bank_similarity")  # compare the student's embeddings with the teacher's, coordinate by coordinate
 TEACHER_LOSSES = (*FIXED_TEACHER_LOSSES, "moving_teacher")
 BATCH_LOSSES = ("soft_similarity", "ranking", "spread")  # compare a pair with the other pairs of its batch
 
@@ -200,10 +205,17 @@ class LossSettings(Settings):
     )
     moving_teacher: float = setting(0.0, "Weight of the distance to a slowly moving teacher (Ham & Kim 2021).", at_least=0.0)
     soft_similarity: float = setting(0.0, "Weight of matching the teacher's similarities within the batch.", at_least=0.0)
+    bank_similarity: float = setting(
+        0.0, "Weight of matching the teacher's similarities to a fixed bank of its embeddings.", at_least=0.0
+    )
     ranking: float = setting(0.0, "Weight of ranking the right translation first in the batch (mUSE, LaBSE).", at_least=0.0)
     spread: float = setting(0.0, "Weight of keeping unrelated sentences orthogonal.", at_least=0.0)
     normalized: bool = setting(False, "Compute mse between embeddings of length 1.")
     soft_temperature: float = setting(0.1, "Temperature of soft_similarity; lower values stress near neighbors.", at_least=1e-3)
+    bank_size: int = setting(16_384, "Maximum number of embeddings in the bank of bank_similarity.", at_least=2)
+    bank_temperature: float = setting(
+        0.07, "Temperature of bank_similarity; lower values stress near neighbors.", at_least=1e-3
+    )
     ranking_temperature: float = setting(0.05, "Temperature of the ranking loss.", at_least=1e-3)
     margin: float = setting(0.0, "Margin of ranking, as a cosine (LaBSE: 0.3).", at_least=0.0, at_most=2.0)
     hard_negatives: int = setting(0, "Hard negatives per pair for ranking, mined with the student.", at_least=0)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from isogloss.config import LossSettings
+from isogloss.losses.bank_similarity import bank_similarity
 from isogloss.losses.matryoshka import P, matryoshka
 from isogloss.losses.moving_teacher import moving_teacher
 from isogloss.losses.mse import mse
@@ -24,8 +25,9 @@ class LossBatch:
     """The inputs of all losses; row j of everything but the negatives belongs to pair j.
 
     `teacher` has the fixed teacher's vectors, or is None if no loss uses it; `moving_teacher` those of the moving teacher
-    (without it the loss of that name uses the fixed one: the paper's frozen teacher). `group`, `target_group` and
-    `negative_target_group` number texts: equal numbers are the same text.
+    (without it the loss of that name uses the fixed one: the paper's frozen teacher). `bank` has the fixed teacher's
+    vectors of other sentences, the same ones for every pair. `group`, `target_group` and `negative_target_group` number
+    texts: equal numbers are the same text.
     """
 
     source: Tensor
@@ -37,6 +39,7 @@ class LossBatch:
     negative_group: Tensor | None = None
     negative_weight: Tensor | None = None
     moving_teacher: Tensor | None = None
+    bank: Tensor | None = None
     target_group: Tensor | None = None
     negative_target_group: Tensor | None = None
 
@@ -47,7 +50,8 @@ class CombinedLoss:
     def __init__(self, settings: LossSettings) -> None:
         self.weights, self.dimensions = settings.weights, settings.dimensions
         self.normalized, self.margin = settings.normalized, settings.margin  # plain values: torch.compile reads them
-        self.soft_temperature, self.ranking_temperature = settings.soft_temperature, settings.ranking_temperature
+        self.soft_temperature, self.bank_temperature = settings.soft_temperature, settings.bank_temperature
+        self.ranking_temperature = settings.ranking_temperature
 
     def __call__(self, batch: LossBatch) -> dict[str, Tensor]:
         """The value of each loss by its name, unweighted, and their weighted sum as "loss"."""
@@ -67,6 +71,9 @@ class CombinedLoss:
             "soft_similarity": lambda: mean(soft_similarity)(
                 source, target, needed(batch.teacher), weight, self.soft_temperature
             ),
+            "bank_similarity": lambda: mean(bank_similarity)(
+                source, target, needed(batch.teacher), needed(batch.bank, "bank"), weight, self.bank_temperature
+            ),
             "ranking": lambda: mean(ranking)(source, target, group, weight, temperature, self.margin, *negatives, *texts),
             "spread": lambda: mean(spread)(source, target, group, weight, batch.target_group),
         }
@@ -75,8 +82,8 @@ class CombinedLoss:
         return {**values, "loss": sum(parts[1:], parts[0])}
 
 
-def needed(teacher: Tensor | None) -> Tensor:
-    """The teacher's vectors; an error if the batch has none."""
-    if teacher is None:
-        raise ValueError("a loss compares with a teacher, but the batch has no teacher vectors")
-    return teacher
+def needed(vectors: Tensor | None, what: str = "teacher vectors") -> Tensor:
+    """Vectors that a loss compares with; an error if the batch has none."""
+    if vectors is None:
+        raise ValueError(f"a loss compares with a teacher, but the batch has no {what}")
+    return vectors

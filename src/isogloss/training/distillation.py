@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from isogloss.config import Recipe, as_dict
+from isogloss.config.sections import SAME_SPACE_LOSSES
 from isogloss.corpora.reading.readers import pairs_of
 from isogloss.corpora.sampling.sharded import SHARD
 from isogloss.corpora.sampling.translations import surplus
@@ -200,7 +201,7 @@ class Distillation:
         settings, teacher = self.training, self._teacher_for_losses()
         schedule = self._schedule()
         self._warn(unfinished_warmup(settings.warmup, schedule.steps))
-        inputs = TrainingInputs(self.data.tokens, self.pairs, teacher, self._negatives())
+        inputs = TrainingInputs(self.data.tokens, self.pairs, teacher, self._negatives(), self._bank())
         task = distill_task(self.student, inputs, self.recipe.losses, schedule.steps)
         remembered, dev = functools.cache(self._remembered_in_turn), None
         if self.dev is not None:
@@ -242,7 +243,8 @@ class Distillation:
             return None
         if not uses_fixed_teacher(self.recipe.losses):
             return None
-        if self.recipe.losses.mse and self.student.dimension != self.teacher_rows.shape[1]:
+        same_space = any(name in self.recipe.losses.weights for name in SAME_SPACE_LOSSES)
+        if same_space and self.student.dimension != self.teacher_rows.shape[1]:
             raise ModelError(
                 f"{self.student.name} gives {self.student.dimension}-d vectors, the teacher {self.teacher_rows.shape[1]}-d",
                 hint="a bridge is needed between them: set bridge.enabled = true",
@@ -262,6 +264,15 @@ class Distillation:
             trained = np.delete(np.arange(len(pairs)), left_out)
             left_out = np.union1d(left_out, trained[surplus(pairs.source[trained], most, self.recipe.seed)])
         return Schedule(pairs, self.recipe.balance, self.recipe.seed, *sizes, tokens_of, left_out, SHARD)
+
+    def _bank(self) -> FloatArray | None:
+        """Teacher vectors of training sources for `bank_similarity`: all, or a random sample of `losses.bank_size`."""
+        if not self.recipe.losses.bank_similarity:
+            return None
+        rows, most = np.unique(self._bridge_pairs.source), self.recipe.losses.bank_size
+        if len(rows) > most:
+            rows = np.sort(np.random.default_rng(self.recipe.seed).choice(rows, most, replace=False))
+        return self.teacher_rows[rows].astype(np.float32)
 
     def _negatives(self) -> IntArray | None:
         wanted, seed = self.recipe.losses.hard_negatives, self.recipe.seed

@@ -13,7 +13,7 @@ from torch import nn
 from isogloss.amounts import amount
 from isogloss.config import LossSettings, Recipe, TrainingSettings
 from isogloss.config.contradictions import refuse_without_teacher
-from isogloss.config.sections import FIXED_TEACHER_LOSSES
+from isogloss.config.sections import FIXED_TEACHER_LOSSES, SAME_SPACE_LOSSES
 from isogloss.errors import ModelError, RecipeError
 from isogloss.models.student import Student
 from isogloss.training.distributed import Distributed
@@ -52,7 +52,7 @@ def refuse_misfits(student: Student, teacher_dimension: int | None, recipe: Reci
     if not recipe.training.epochs:
         return
     losses, width = recipe.losses, _width(student.dimension, teacher_dimension, recipe)
-    if losses.mse and width != teacher_dimension:
+    if width != teacher_dimension and any(name in losses.weights for name in SAME_SPACE_LOSSES):
         raise ModelError(
             f"{student.name} gives {student.dimension}-d vectors, the teacher {teacher_dimension}-d",
             hint="a bridge is needed between them: set bridge.enabled = true",

@@ -7,6 +7,7 @@ which the engine computes in the step. `rank.translation_ranking` is the same ta
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -17,7 +18,7 @@ from isogloss.models.token_store import TokenStore
 from isogloss.training.batches import PairRows
 from isogloss.training.moving_teacher import MovingTeacher
 from isogloss.training.tasks.protocol import SentenceBatch, Tensors
-from isogloss.types import IntArray
+from isogloss.types import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,13 +26,14 @@ class TrainingInputs:
     """Tokens of every sentence, pairs as rows of them, teacher vectors, and mined hard negatives.
 
     `teacher` has a row for each source sentence, or is None where no loss uses a fixed teacher. `negatives` has, for each
-    pair, the numbers of other pairs whose translations are near and wrong.
+    pair, the numbers of other pairs whose translations are near and wrong. `bank` has the teacher vectors of `bank_similarity`.
     """
 
     tokens: TokenStore
     pairs: PairRows
     teacher: NDArray[np.float16] | None = None
     negatives: IntArray | None = None
+    bank: FloatArray | None = None
 
 
 class DistillTask:
@@ -40,10 +42,17 @@ class DistillTask:
     head = None
 
     def __init__(
-        self, inputs: TrainingInputs, losses: CombinedLoss, shadow: MovingTeacher | None = None, name: str = "distill"
+        self,
+        inputs: TrainingInputs,
+        losses: CombinedLoss,
+        shadow: MovingTeacher | None = None,
+        name: str = "distill",
+        device: torch.device | str = "cpu",
     ) -> None:
         self.inputs, self.losses, self.shadow, self.name = inputs, losses, shadow, name
         self.tokens = inputs.tokens
+        # On the device from the start: recorded steps cannot copy it there.
+        self.bank = None if inputs.bank is None else torch.from_numpy(inputs.bank).to(device)
         self.shows_sources = losses.weights.keys() != {"moving_teacher"}  # Ham & Kim's student sees translations only
 
     def __len__(self) -> int:
@@ -78,6 +87,7 @@ class DistillTask:
             values["group"],
             weight,
             moving_teacher=vectors.get("shadow"),
+            bank=self.bank,
             target_group=values["target_group"],
             **hard,
         )
@@ -87,4 +97,4 @@ class DistillTask:
 def distill_task(student: Student, inputs: TrainingInputs, losses: LossSettings, steps: int) -> DistillTask:
     """The task by the losses of a recipe, with a moving teacher if one of them uses it."""
     shadow = MovingTeacher(student, steps, losses.teacher_decay) if losses.moving_teacher else None
-    return DistillTask(inputs, CombinedLoss(losses), shadow)
+    return DistillTask(inputs, CombinedLoss(losses), shadow, device=student.body.device)
