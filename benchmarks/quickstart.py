@@ -1,4 +1,4 @@
-"""Time and measure the quickstart from cold caches: `python benchmarks/quickstart.py`.
+"""Time and measure the quickstart from cold caches: `python benchmarks/quickstart.py [--keep FOLDER]`.
 
 Writes benchmarks/results/quickstart.json: the scores of every stage, seconds, memory, commit, versions, machine, seed.
 """
@@ -20,10 +20,12 @@ RESULT = Path(__file__).with_name("results") / "quickstart.json"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULT)
-    out: Path = parser.parse_args().out
+    parser.add_argument("--keep", type=Path, help="keep the run in this folder, for other benchmarks")
+    options = parser.parse_args()
+    out: Path = options.out
     origin = provenance(seed=recipes.load(quickstart_recipe()).seed)
     with tempfile.TemporaryDirectory() as folder, progress() as bars:
-        places = [f"output.folder={folder}/run", f"output.cache={folder}/cache"]
+        places = [f"output.folder={options.keep or f'{folder}/run'}", f"output.cache={folder}/cache"]
         recipe = recipes.load(quickstart_recipe(), places)
         result = run(recipe, bars)
         seconds = json.loads((result.folder / "run.json").read_text())["seconds"]
