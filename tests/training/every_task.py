@@ -1,5 +1,6 @@
 """Every task there is, over tiny models: what tests of resuming, of several processes and of the engines go through."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -99,6 +100,14 @@ def _distill(models: Path) -> Made:
     return student, [DistillTask(some_material(student), CombinedLoss(LossSettings(mse=1.0, soft_similarity=0.2, ranking=0.1)))]
 
 
+def _bank(models: Path) -> Made:
+    student = a_student(models)
+    inputs = some_material(student)
+    assert inputs.teacher is not None
+    inputs = dataclasses.replace(inputs, bank=inputs.teacher.astype(np.float32))
+    return student, [DistillTask(inputs, CombinedLoss(LossSettings(mse=1.0, bank_similarity=0.5)), device=student.body.device)]
+
+
 def _moving(models: Path) -> Made:
     student = a_student(models, bridged=False)
     losses = CombinedLoss(LossSettings(mse=0.0, moving_teacher=1.0))
@@ -115,6 +124,7 @@ EVERY_TASK: dict[str, Callable[[Path], Made]] = {
     "translate": _translate,
     "cross-encoder": _cross_encoder,
     "distill": _distill,
+    "bank": _bank,
     "moving teacher": _moving,
 }
 
