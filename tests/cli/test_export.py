@@ -47,9 +47,9 @@ def test_onnx_files_and_their_measurements(export: Call, tsv: Path, tmp_path: Pa
     assert "table-onnx" in err and (tmp_path / "table-onnx" / "onnx" / "model_qint8_avx512_vnni.onnx").is_file()
     code, out, _ = export(*named, "--min-cosine", 0.9999999, "--json")
     found = json.loads(out)
-    assert code == 0 and [one["name"] for one in found["artefacts"]] == ["fp32"] and found["suite"] is None
+    assert code == 0 and [one["name"] for one in found["artifacts"]] == ["fp32"] and found["suite"] is None
     assert found["refused"][0]["name"] == "int8" and "min_cosine" in found["refused"][0]["reason"]
-    assert found["artefacts"][0]["path"] == "onnx/model.onnx" and found["artefacts"][0]["cosine"] > 0.99999
+    assert found["artifacts"][0]["path"] == "onnx/model.onnx" and found["artifacts"][0]["cosine"] > 0.99999
     code, out, _ = export(*named, "--min-cosine", 0.9999999)
     assert code == 0 and "refused: int8 (mean cosine" in out
     assert not (tmp_path / "table-onnx" / "onnx" / "model_qint8_avx512_vnni.onnx").exists()

@@ -103,7 +103,7 @@ def test_int8_that_was_refused_is_served_in_fp32_and_said(tmp_path: Path) -> Non
     save_tiny_model(model, width=16, layers=1, seed=1, normalize=True)
     fingerprint = Student.from_pretrained(str(model), max_tokens=0, device="cpu").fingerprint
     exported.mkdir(parents=True)
-    record = {"fingerprint": fingerprint, "artefacts": [], "refused": {"int8": "too far from it"}}
+    record = {"fingerprint": fingerprint, "artifacts": [], "refused": {"int8": "too far from it"}}
     (exported / "export.json").write_text(json.dumps(record))
     opened = open_engine(str(model), "tiny", ServeSettings(device="cpu"))
     assert opened.engine.facts.precision == "fp32" and isinstance(opened.engine, TorchEngine)

@@ -29,7 +29,7 @@ TARGETS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Artefact:
+class Artifact:
     """A file or folder that was written, and how close it is to the original."""
 
     name: str  # "fp32", "int8", "static", …
@@ -46,7 +46,7 @@ class Exported:
     """The result of an export: the folder, what is in it, and what was refused, with the reason."""
 
     folder: Path
-    artefacts: tuple[Artefact, ...]
+    artifacts: tuple[Artifact, ...]
     refused: dict[str, str] = field(default_factory=dict)
     suite: "Comparison | None" = None  # scores on test sets beside the original's, if a suite was named
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from isogloss.checksums import write_sums
 from isogloss.errors import IsoglossError
-from isogloss.exporting.export import Artefact
+from isogloss.exporting.export import Artifact
 from isogloss.exporting.source import ExportSource
 from isogloss.models.hub import UNNAMED
 from isogloss.models.saving import CARD
@@ -41,12 +41,12 @@ def finish(
     temporary: Path,
     source: ExportSource,
     target: str,
-    artefacts: Sequence[Artefact],
+    artifacts: Sequence[Artifact],
     refused: dict[str, str],
     packages: Sequence[str] = (),
 ) -> None:
     """Write the record and the checksums of a folder whose other files are there."""
-    write_json(temporary / RECORD, record(temporary, source, target, artefacts, refused, packages))
+    write_json(temporary / RECORD, record(temporary, source, target, artifacts, refused, packages))
     write_sums(temporary, but=(CARD,))
 
 
@@ -54,7 +54,7 @@ def record(
     temporary: Path,
     source: ExportSource,
     target: str,
-    artefacts: Sequence[Artefact],
+    artifacts: Sequence[Artifact],
     refused: dict[str, str],
     packages: Sequence[str],
 ) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def record(
         "teacher": None if source.teacher is None else source.teacher.name,
         "settings": source.settings.model_dump(mode="json"),
         "measured_on": {"sentences": len(source.evaluator.texts), "languages": list(source.evaluator.languages)},
-        "artefacts": [as_data(artefact, temporary) for artefact in artefacts],
+        "artifacts": [as_data(artifact, temporary) for artifact in artifacts],
         "refused": refused,
         "versions": {name: _version(name) for name in ("isogloss", *packages)},
     }
@@ -86,17 +86,17 @@ def show_backend(folder: Path, backend: str, graphs: Sequence[Path]) -> None:
     card.write_text(text.replace(f"{loaded})", f"{loaded}{argument})"), encoding="utf-8")
 
 
-def as_data(artefact: Artefact, folder: Path) -> dict[str, Any]:
-    """An artefact for JSON, with its path inside `folder`."""
-    inside = artefact.path.relative_to(folder) if artefact.path.is_relative_to(folder) else artefact.path
+def as_data(artifact: Artifact, folder: Path) -> dict[str, Any]:
+    """An artifact for JSON, with its path inside `folder`."""
+    inside = artifact.path.relative_to(folder) if artifact.path.is_relative_to(folder) else artifact.path
     return {
-        "name": artefact.name,
+        "name": artifact.name,
         "path": inside.as_posix(),
-        "megabytes": round(artefact.megabytes, 3),
-        "cosine": round(artefact.cosine, 6),
-        "accuracy": round(artefact.accuracy, 4),
-        "lost": round(artefact.lost, 3),
-        "details": artefact.details,
+        "megabytes": round(artifact.megabytes, 3),
+        "cosine": round(artifact.cosine, 6),
+        "accuracy": round(artifact.accuracy, 4),
+        "lost": round(artifact.lost, 3),
+        "details": artifact.details,
     }
 
 

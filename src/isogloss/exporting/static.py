@@ -50,11 +50,11 @@ def write(source: ExportSource, folder: Path) -> Exported:
         )
         student.save_pretrained(temporary, card)
         _tell_model2vec(temporary)
-        artefact = Comparison(source).measure(NAME, temporary, _megabytes(temporary), load(str(temporary), device="cpu"))
-        details = artefact.details | {"rows": len(student.table), "strength": fit.strength}
-        artefact = replace(artefact, details=details)
-        finish(temporary, source, NAME, [artefact], {}, PACKAGES)
-    return Exported(folder, (replace(artefact, path=folder),))
+        artifact = Comparison(source).measure(NAME, temporary, _megabytes(temporary), load(str(temporary), device="cpu"))
+        details = artifact.details | {"rows": len(student.table), "strength": fit.strength}
+        artifact = replace(artifact, details=details)
+        finish(temporary, source, NAME, [artifact], {}, PACKAGES)
+    return Exported(folder, (replace(artifact, path=folder),))
 
 
 def distilled(source: ExportSource, work: Path) -> tuple[StaticStudent, TableFit]:

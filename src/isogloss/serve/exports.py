@@ -24,7 +24,7 @@ from isogloss.web import user_agent
 logger = logging.getLogger(__name__)
 
 EXPORT_RECORD = "export.json"
-RECORD_SHAPE = {"fingerprint": TEXT, "artefacts": [{"name": TEXT, "path": TEXT}], "refused": Each(TEXT, TEXT)}
+RECORD_SHAPE = {"fingerprint": TEXT, "artifacts": [{"name": TEXT, "path": TEXT}], "refused": Each(TEXT, TEXT)}
 KNOWN = ".known.json"  # after the name of an export's folder
 KNOWN_SHAPE = {"files": TEXT, "export": TEXT, "refused": TEXT}
 CPU_FLAGS = Path("/proc/cpuinfo")
@@ -151,8 +151,8 @@ def _int8_in(folder: Path) -> Export | None:
 
 def _recorded(folder: Path, precision: str) -> list[str]:
     """The paths of graphs of a precision, in the record of an export."""
-    artefacts = _record(folder).get("artefacts", ())
-    return [one["path"] for one in artefacts if one["name"].startswith(precision) and _is_right_here(one["path"])]
+    artifacts = _record(folder).get("artifacts", ())
+    return [one["path"] for one in artifacts if one["name"].startswith(precision) and _is_right_here(one["path"])]
 
 
 def this_cpu() -> Cpu:
