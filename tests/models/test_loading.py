@@ -101,10 +101,12 @@ def test_a_name_beside_folders_is_a_missing_folder_first(hub: Hub, tmp_path: Pat
     for reachable, said in ((True, "no such hub model"), (False, "the hub cannot be reached (")):
         if not reachable:
             hub.close()
-        with pytest.raises(ModelError, match=r"^runs/nope: no such folder, and as a hub model it cannot be loaded \(") as caught:
+        with pytest.raises(
+            ModelError, match=r"^runs/nope: no such folder, and as a hub model it cannot be loaded \("
+        ) as caught:
             open_model("runs/nope")
         assert caught.value.hint.startswith("name a finished run, or a folder") and said in caught.value.hint
-        with pytest.raises(ModelError, match="^surely/nope: the model cannot be loaded"):
+        with pytest.raises(ModelError, match=r"^surely/nope: the model cannot be loaded"):
             open_model("surely/nope")
     assert "/runs/nope/resolve/main/modules.json" in hub.requests, "the hub was asked, too"
 

@@ -82,7 +82,8 @@ for verb in (
     clean.clean,
 ):
     app.command(cls=PlainCommand)(stoppable(verb))
-app.command(cls=PlainCommand, context_settings={"allow_interspersed_args": False})(stoppable(launch.launch))  # options of its command follow
+_OPTIONS_FOLLOW = {"allow_interspersed_args": False}  # those of the command that is launched
+app.command(cls=PlainCommand, context_settings=_OPTIONS_FOLLOW)(stoppable(launch.launch))
 for name, part in corpora.VERBS.items():
     corpora.app.command(name, cls=PlainCommand)(stoppable(part))
 for name, part in index.VERBS.items():
