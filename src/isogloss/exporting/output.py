@@ -12,6 +12,7 @@ from isogloss.exporting.export import Artifact
 from isogloss.exporting.source import ExportSource
 from isogloss.models.hub import UNNAMED
 from isogloss.models.saving import CARD
+from isogloss.shown import without_folders
 from isogloss.storage import atomic_write, remove_stale_files, write_json
 
 RECORD = "export.json"
@@ -58,15 +59,16 @@ def record(
     refused: dict[str, str],
     packages: Sequence[str],
 ) -> dict[str, Any]:
-    """What was exported, from what, how close it is, and what was refused."""
+    """What was exported, from what, how close it is, and what was refused. It may be uploaded: it names no local folders."""
+    settings = source.settings.model_dump(mode="json")
     return {
         "target": target,
-        "model": source.name,
+        "model": without_folders(source.name),
         "fingerprint": source.student.fingerprint,
         "dimension": source.student.dimension,
         "max_tokens": source.student.max_tokens,
-        "teacher": None if source.teacher is None else source.teacher.name,
-        "settings": source.settings.model_dump(mode="json"),
+        "teacher": None if source.teacher is None else without_folders(source.teacher.name),
+        "settings": settings | {"data": without_folders(source.settings.data)},
         "measured_on": {"sentences": len(source.evaluator.texts), "languages": list(source.evaluator.languages)},
         "artifacts": [as_data(artifact, temporary) for artifact in artifacts],
         "refused": refused,
