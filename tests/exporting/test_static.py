@@ -8,7 +8,7 @@ import pytest
 from sentence_transformers import SentenceTransformer
 
 from isogloss.config.exporting import ExportSettings
-from isogloss.errors import ModelError
+from isogloss.errors import ModelError, RecipeError
 from isogloss.evaluation.metrics import cosines
 from isogloss.exporting.export import export
 from isogloss.exporting.source import ExportSource
@@ -78,6 +78,12 @@ def test_static_model_is_not_made_from_a_static_model(models: Path, tsv: Path, t
     static_student(Student.from_pretrained(str(models / "student")).tokenizer, 4).save_pretrained(tmp_path / "table")
     with pytest.raises(ModelError, match="static model already"):
         export(str(tmp_path / "table"), "static", tmp_path / "out", pairs=[str(tsv)], teacher="")
+    assert not (tmp_path / "out").exists()
+
+
+def test_scores_of_the_original_are_not_those_of_a_static_model(models: Path, tsv: Path, tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="a static model has other scores"):
+        export(str(models / "teacher"), "static", tmp_path / "out", pairs=[str(tsv)], scores=[tmp_path / "scores.json"])
     assert not (tmp_path / "out").exists()
 
 

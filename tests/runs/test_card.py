@@ -34,11 +34,11 @@ def test_the_config_has_the_sizes_of_the_last_training_stage(models: Path, tsv: 
 
 def test_a_card_names_no_folders_of_this_machine(models: Path, tsv: Path, tmp_path: Path) -> None:
     """Cards are published with their models; what is left is the recipe that somebody else can run on files of these names."""
-    recipe = tiny_recipe(models, tsv, tmp_path / "run", "training.epochs=0", "student.prompt=~/ ", "output.license=mit")
+    recipe = tiny_recipe(models, tsv, tmp_path / "run", "training.epochs=0", "student.prompt=~/ask:", "output.license=mit")
     card = (run(recipe).model / "README.md").read_text(encoding="utf-8")
     assert str(tmp_path) not in card and str(models) not in card and str(tsv.parent) not in card
     shown = recipes.parse(tomllib.loads(card.split("```toml\n")[1].split("```")[0]))
     assert shown.pairs.files == (tsv.name,) and (shown.teacher.model, shown.student.model) == ("teacher", "student")
-    assert shown.output == OutputSettings(license="mit") and shown.student.prompt == "~/ "
+    assert shown.output == OutputSettings(license="mit") and shown.student.prompt == "~/ask:"
     assert shown.training == recipe.training and shown.stages == recipe.stages
     assert "`student` distilled from `teacher`" in card and "in the space of `teacher`" in card

@@ -82,13 +82,16 @@ def export(
 
     if to not in TARGETS:
         raise RecipeError(f"{to!r} is not an export format", hint=f"choose one of {', '.join(TARGETS)}")
+    if to == "static" and scores:
+        hint = "evaluate the static model, then: isogloss export STATIC-FOLDER --scores FILE"
+        raise RecipeError("a static model has other scores than the model that it is made from", hint=hint)
     source = ExportSource(model, settings or ExportSettings(), pairs, teacher, on_progress)
     suite = suite_of(source) if source.settings.suite else None  # before the work: a test set may be missing
     known = [score for path in scores for score in read_scores(Path(path), fingerprint(source.student.model))]
     target: Target = import_module(f"isogloss.exporting.{TARGETS[to]}")
     exported = target.write(source, Path(out) if out is not None else default_folder(source, to))
     if known:
-        add_scores(exported.folder, known)
+        add_scores(exported.folder, known, "" if to == "folder" else "original")
     return exported if suite is None else replace(exported, suite=measure_suite(source, exported, suite))
 
 

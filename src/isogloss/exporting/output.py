@@ -76,16 +76,13 @@ def record(
     }
 
 
-def show_backend(folder: Path, backend: str, graphs: Sequence[Path]) -> None:
-    """Let the usage example of the card load a graph: the folder has no weights for torch."""
-    card = folder / CARD
-    loaded = f'SentenceTransformer("{UNNAMED}"'
-    names = sorted((graph.relative_to(folder).as_posix() for graph in graphs), key=len)
+def with_backend(card: str, backend: str, graphs: Sequence[str]) -> str:
+    """A card whose usage example loads a graph, by its path in the folder: the folder has no weights for torch."""
+    loaded, first = f'SentenceTransformer("{UNNAMED}"', min(graphs, key=len)
     argument = f', backend="{backend}"'
-    if names[0] not in LOADED_BY_DEFAULT:
-        argument += f', model_kwargs={{"file_name": "{names[0]}"}}'
-    text = card.read_text(encoding="utf-8")
-    card.write_text(text.replace(f"{loaded})", f"{loaded}{argument})"), encoding="utf-8")
+    if first not in LOADED_BY_DEFAULT:
+        argument += f', model_kwargs={{"file_name": "{first}"}}'
+    return card.replace(f"{loaded})", f"{loaded}{argument})")
 
 
 def as_data(artifact: Artifact, folder: Path) -> dict[str, Any]:

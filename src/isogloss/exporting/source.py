@@ -45,6 +45,12 @@ class ExportSource:
         is_run = any((place / RECORD).is_file() for place in (folder, folder.parent)) if folder.is_dir() else False
         return open_finished(self.name) if is_run else None
 
+    @property
+    def title(self) -> str:
+        """What the model is called: the last part of its name, or the name of its run."""
+        folder = Path(self.name).expanduser()
+        return (self.run.folder if self.run is not None else folder).resolve().name if folder.is_dir() else folder.name
+
     @cached_property
     def student(self) -> Student:
         """The model, on the CPU. Who changes it takes a copy."""

@@ -11,6 +11,10 @@ from isogloss.report.frontier_page import Point, frontier_page, frontier_picture
 from isogloss.storage import write_json, write_text
 
 NAME = "frontier"
+SCORE = {  # by whether a teacher is known
+    True: "mean of accuracy in the teacher's index and in translation retrieval",
+    False: "accuracy in translation retrieval",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +71,7 @@ class Budgeted:
 
     def note(self) -> str:
         """How the scores were measured."""
-        what = "mean of accuracy in the teacher's index and in translation retrieval"
-        what = what if self.original.shown.teacher_index is not None else "accuracy in translation retrieval"
+        what = SCORE[self.original.shown.teacher_index is not None]
         split = "the best was chosen on one half of the held-out sentences and is scored on the other"
         same = "the best was chosen on the sentences that it is scored on: there are too few to split"
         return f"Score: {what}, in %; {split if self.halves else same}."
