@@ -173,6 +173,23 @@ def test_best_form_within_a_budget(export: Call, tsv: Path, tmp_path: Path) -> N
     assert (model / "onnx" / "model.onnx").read_bytes() == before
 
 
+def test_an_export_is_uploaded_as_it_is(export: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxscript")
+    assert export("table", "--to", "onnx", "--out", "graphs", "--precisions", "fp32", "--min-cosine", "0")[0] == 0
+    before = {path.name: path.read_bytes() for path in (tmp_path / "graphs").rglob("*") if path.is_file()}
+    with running_hub(monkeypatch, tmp_path / "cache") as hub:
+        monkeypatch.setenv("HF_TOKEN", "hf_secret")
+        code, _, err = export("graphs", "--push", "me/graphs")
+        assert code == 0 and f"uploaded: {hub.url}/me/graphs/commit/" in err, err
+        assert {"onnx/model.onnx", "README.md", "export.json"} <= set(hub.files["me/graphs"])
+        assert b'SentenceTransformer("me/graphs", backend="onnx")' in hub.files["me/graphs"]["README.md"]
+        (tmp_path / "graphs" / "tokenizer.json").write_text("{}")
+        code, _, err = export("graphs", "--push", "me/others")
+        assert code == 2 and "tokenizer.json is damaged" in err and "me/others" not in hub.files
+    (tmp_path / "graphs" / "tokenizer.json").write_bytes(before["tokenizer.json"])
+    assert before == {path.name: path.read_bytes() for path in (tmp_path / "graphs").rglob("*") if path.is_file()}
+
+
 def test_mistakes_about_budgets_are_explained(export: Call, tmp_path: Path) -> None:
     for arguments, said in (
         (("--budget", "60"), "is not a size"),
