@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,13 +67,13 @@ def test_a_card_of_graphs_says_whose_scores_it_has(original: Path, tsv: Path, tm
     sections = [line for line in text.splitlines() if line.startswith("## ")]
     assert sections == ["## Usage", "## This export", "## Scores (original)", "## Training data", "## How to reproduce"]
     assert "| de | 95.0 | 100.0 |" in text and "tensor(" not in text and "lafand is licensed for research" in text
-    data = ModelCard(text).data
+    data: Any = ModelCard(text).data
     assert (data.license, data.base_model, data.language) == ("cc-by-nc-4.0", "org/base", ["de", "en", "no"])
     results = {(one.dataset_config, one.metric_type): one.metric_value for one in data.eval_results or []}
     assert results[("int8", "to_source")] == round(graphs[1].accuracy, 4) and len(results) == 4
     assert results[("int8", "cosine_to_original")] == round(graphs[1].cosine, 4)
     assert "text-embeddings-inference" in data.tags
-    other = ModelCard(graph_card(source, "OpenVINO graphs", graphs, tmp_path, for_servers=False)).data
+    other: Any = ModelCard(graph_card(source, "OpenVINO graphs", graphs, tmp_path, for_servers=False)).data
     assert "text-embeddings-inference" not in other.tags and "distillation" in other.tags
 
 
@@ -96,7 +97,7 @@ def test_a_static_model_has_the_metadata_of_the_original_and_its_own_scores(orig
     assert f"| average | {100 * (artifact.accuracy + artifact.lost / 100):.1f} | {100 * artifact.accuracy:.1f} |" in text
     assert "| lafand | 7 | CC-BY-NC |" in text and "No training pair appears in the checked test sets (sts.tsv" in text
     assert "95.0" not in text and "reproduce" not in text, "nothing that was measured with or trains another model"
-    data = ModelCard(text).data
+    data: Any = ModelCard(text).data
     assert (data.license, data.base_model, data.language) == ("cc-by-nc-4.0", "org/base", ["de", "en", "no"])
     assert data.model_name == "mine-static" and {one.metric_value for one in data.eval_results or []} == {
         round(artifact.accuracy, 4),

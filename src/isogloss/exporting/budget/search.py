@@ -7,6 +7,7 @@
 What is in OUT/work is reused, so the same command continues after an interruption.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -33,6 +34,8 @@ from isogloss.runs.record import versions
 from isogloss.shapes import as_type
 from isogloss.storage import WORK, atomic_write, content_hash, folder_lock, read_json, remove_stale_files, write_json
 from isogloss.types import FloatArray
+
+logger = logging.getLogger(__name__)
 
 MODEL = "model"
 STAGE = "measuring what fits"
@@ -113,7 +116,11 @@ class BudgetSearch:
             halves=is_split(self.scorer(self.source.student.dimension).evaluator),
             cut_index=best.candidate.dimension != self.source.student.dimension and self.source.teacher is not None,
             all_layers=self.forms.all_layers,
+            losses=kept[chosen].measured.losses,
+            name=self.source.title,
         )
+        if result.warning:
+            logger.warning("%s", result.warning)
         write_frontier(result)
         return result
 
