@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from isogloss.amounts import amount
 from isogloss.corpora.preparation.manifest_schema import CORPORA
 from isogloss.corpora.preparation.manifest_schema import TRAINING as KNOWN_TRAINING
 from isogloss.corpora.store import leak_scan_of, leaks_in_words
@@ -46,12 +47,12 @@ def measured_card(
     """A card with the measurements of files in `folder`."""
     first, teacher = artifacts[0].details, source.teacher
     in_index = first["measured_by"] == IN_TEACHER_INDEX and teacher is not None
-    where = f"in the index of `{without_folders(teacher.name)}`" if in_index and teacher else "among source sentences"
-    candidates = f"{len(source.evaluator.sources):,} candidates"
+    where = f"the index of `{without_folders(teacher.name)}`" if in_index and teacher else "the source sentences"
+    candidates = amount(len(source.evaluator.sources), "candidate")
     info = ExportInfo(
         name=name,
         what=what,
-        measure=f"Accuracy at 1 in percent on held-out sentences, searched {where} ({candidates})",
+        measure=f"Accuracy at 1 in percent on held-out sentences, searching {where} ({candidates})",
         metric=first["measured_by"],
         original=first["original"],
         copies=[

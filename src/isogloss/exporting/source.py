@@ -47,9 +47,11 @@ class ExportSource:
 
     @property
     def title(self) -> str:
-        """What the model is called: the last part of its name, or the name of its run."""
+        """What the model is called: the name of its run, as in its card, or the last part of its name."""
+        if self.run is not None:
+            return str(self.run.recipe.get("name") or self.run.folder.resolve().name)
         folder = Path(self.name).expanduser()
-        return (self.run.folder if self.run is not None else folder).resolve().name if folder.is_dir() else folder.name
+        return folder.resolve().name if folder.is_dir() else folder.name
 
     @cached_property
     def student(self) -> Student:

@@ -66,7 +66,7 @@ def test_best_is_written_and_is_what_was_measured(found: Found, finished: Path) 
     assert "Score in percent on held-out sentences (mean of accuracy in the teacher's index" in card
     assert "## Training data\n\n| corpus | rows | license |\n|---|---|---|\n| pairs | 64 | not stated |" in card
     data: Any = ModelCard(card).data
-    assert data.language == ["de", "en", "ru"] and data.license == "mit" and data.model_name == "run-10.0-MB"
+    assert data.language == ["de", "en", "ru"] and data.license == "mit" and data.model_name == "tiny-10.0-MB"
 
 
 def test_models_that_a_killed_search_left_are_removed(
@@ -123,7 +123,7 @@ def test_what_a_language_clearly_loses_is_said_aloud(found: Found, tmp_path: Pat
         assert json.loads((tmp_path / "frontier.json").read_text())["regressions"][0]["language"] == "ar"
         assert "is worse than the original" in (tmp_path / "frontier.html").read_text()
     page = (found.out / "export" / "frontier.html").read_text()
-    assert "<title>run: what fits into 10.0 MB</title>" in page
+    assert "<title>tiny: what fits into 10.0 MB</title>" in page
 
 
 def test_losses_of_the_best_are_logged(found: Found, finished: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
