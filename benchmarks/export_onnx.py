@@ -160,17 +160,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         exported = export(options.run, "onnx", Path(place) / "onnx", settings=settings)
         source = ExportSource(options.run, settings)
-        files = {artefact.name: artefact.path for artefact in exported.artefacts}
+        files = {artifact.name: artifact.path for artifact in exported.artifacts}
         comparison, peer = Comparison(source), None
         if options.peer_python:
             copy = Path(place) / "model"  # the peer's transformers may be older
             shutil.copytree(source.run.model if source.run else options.run, copy)
             peer = Peer(options.peer_python, str(copy), texts, comparison.texts, Path(place), options.threads)
         seconds, of_peer = timed(ways_of(source, files, texts, options.threads), peer, options.rounds)
-        artefacts = {one.name: one for one in exported.artefacts}
+        artifacts = {one.name: one for one in exported.artifacts}
         if peer is not None:
             vectors = np.load(peer.out)
-            artefacts["peer int8"] = comparison.compare("peer int8", peer.out, of_peer["megabytes"], vectors)
+            artifacts["peer int8"] = comparison.compare("peer int8", peer.out, of_peer["megabytes"], vectors)
     yardstick, base = best_of(seconds, "torch fp32")
     starts = {f"isogloss {name}" for name in files} | {f"onnxruntime {name}" for name in files}
     starts |= {"sentence-transformers int8"} if peer is not None else set()
@@ -192,7 +192,7 @@ def main() -> None:
                 "accuracy": round(one.accuracy, 4),
                 "lost": round(one.lost, 2),
             }
-            for name, one in artefacts.items()
+            for name, one in artifacts.items()
         },
         "sentences_per_second": {name: round(len(texts) / min(times), 1) for name, times in seconds.items()},
         "seconds": {name: [round(one, 3) for one in times] for name, times in seconds.items()},

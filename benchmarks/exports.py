@@ -68,7 +68,7 @@ class Export:
             print(f"exporting: {folder}", flush=True)
             export(source.name, target, folder, settings=settings)
             record = read_json(folder / RECORD)
-        return cls(folder, {one["name"]: one["path"] for one in record["artefacts"]})
+        return cls(folder, {one["name"]: one["path"] for one in record["artifacts"]})
 
 
 def rows(model: Path, onnx: Export, openvino: Export, static: dict[str, Export]) -> Iterator[Row]:

@@ -203,7 +203,7 @@ def main() -> None:
     settings = ExportSettings(precisions=("fp32", "int8"), calibration=options.calibration, **limits)
     with tempfile.TemporaryDirectory() as place:
         exported = export(options.run, "onnx", Path(place) / "onnx", settings=settings)
-        paths = {("dynamic" if one.name == "int8" else one.name): one.path for one in exported.artefacts}
+        paths = {("dynamic" if one.name == "int8" else one.name): one.path for one in exported.artifacts}
         source = ExportSource(options.run, settings)
         comparison, texts = Comparison(source), source.calibration_texts
         for number, variant in enumerate(VARIANTS):

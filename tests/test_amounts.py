@@ -74,7 +74,7 @@ NO_COUNTS |= {"wish.entry.name", "summary.source_language", "settings.vocabulary
 NO_COUNTS |= {"', '.join(map(str, BINS[first:]))", "shown", "model.name", "stored", "found", "own", "language"}
 # Always more than one, or numbers with decimals.
 NO_COUNTS |= {"built.dimension", "form.dimension", "self.dimension", "candidate.rows", "prepared.tokens", "self.seconds"}
-NO_COUNTS |= {"self.speed", "abs(average.points)", "artefact.lost", "of", "whole", "result.all_layers", "form.layers or 'no'"}
+NO_COUNTS |= {"self.speed", "abs(average.points)", "artifact.lost", "of", "whole", "result.all_layers", "form.layers or 'no'"}
 
 
 def _counts_beside_plurals(path: Path) -> Iterator[str]:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from isogloss.errors import DataError, IsoglossError
-from isogloss.shown import json_printable, masked, masked_values, printable
+from isogloss.shown import json_printable, masked, masked_values, printable, without_folders
 
 
 @pytest.mark.parametrize("code", [0, 7, 8, 10, 13, 27, 31, 127, 0x80, 0x9B, 0x9F, 0x2028, 0x202E, 0x2066, 0xD800])
@@ -52,3 +52,27 @@ def test_errors_are_clean_and_short() -> None:
     error = DataError("\x1b[2Jevil.tsv: " + "x" * 10_000, hint="\u202egnp.exe")
     assert error.message.startswith("\\x1b[2Jevil.tsv") and str(error) == error.message and len(error.message) == 2000
     assert error.hint == "\\u202egnp.exe"
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("/home/me/en-de.tsv", "en-de.tsv"),
+        ("~/models/mine/", "mine"),
+        ("../pairs/*.tsv.gz", "*.tsv.gz"),
+        ("./mine", "mine"),
+        ("..", "…"),
+        ("C:\\Users\\me\\en-de.tsv", "en-de.tsv"),
+        ("file:///home/me/en-de.tsv", "en-de.tsv"),
+        ("onnx:/srv/model", "onnx:model"),
+        ("cmd:/opt/embed --model /home/me/x org/name", "cmd:embed --model x org/name"),
+        ("data/en-de.tsv", "data/en-de.tsv"),
+        ("org/name", "org/name"),
+        ("https://host/v1#name", "https://host/v1#name"),
+        ("phrasebook", "phrasebook"),
+        ("/", "/"),
+        ("", ""),
+    ],
+)
+def test_folders_of_this_machine_are_not_published(name: str, shown: str) -> None:
+    assert without_folders(name) == shown

@@ -17,6 +17,9 @@ _USER = re.compile(
 )
 _PARAMETER = re.compile(r"(?<=[?&;#])([\w.%-]{1,80})=([^&;#\s\"'<>]+)")
 _SECRET = re.compile(r"key|token|secret|passw|pwd|signature|credential|auth|\b(?:sig|pass)\b", re.IGNORECASE)
+_LOCAL = re.compile(r"~|\.{1,2}[\\/]|\.{1,2}$|/|[A-Za-z]:[\\/]|file:/")
+_KINDS_OF_FOLDERS, _COMMAND = ("onnx:", "openvino:"), "cmd:"  # names of models
+HIDDEN = "…"
 _BEARER = re.compile(r"(\bBearer\s+)[^\s\"'<>]+")
 
 
@@ -41,6 +44,21 @@ def _parameter(found: re.Match[str]) -> str:
     name, value = found.groups()
     after = value[len(value.rstrip(".,:)]")) :]  # punctuation after a URL is not part of it
     return f"{name}={MASK}{after}" if _SECRET.search(name) else found[0]
+
+
+def without_folders(name: str) -> str:
+    """A name for text that is published: of a path on this machine (`/home/me/en-de.tsv`, `~/x`, `../x`) the last part.
+
+    Other names stay, also relative paths such as `data/en-de.tsv`, which say where somebody else would put the file.
+    """
+    if name.startswith(_COMMAND):
+        return _COMMAND + " ".join(map(without_folders, name.removeprefix(_COMMAND).split(" ")))
+    kind = next((one for one in _KINDS_OF_FOLDERS if name.startswith(one)), "")
+    place = name.removeprefix(kind)
+    if not _LOCAL.match(place) or not place.strip("\\/"):
+        return name
+    last = re.split(r"[\\/]", place.rstrip("\\/"))[-1]
+    return kind + (last if last.strip(".~") else HIDDEN)
 
 
 def masked_values(value: Any) -> Any:  # noqa: ANN401 - whatever JSON can hold

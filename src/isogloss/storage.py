@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -128,8 +128,11 @@ def cache_folder() -> Path:
 
 
 @contextmanager
-def folder_lock(folder: Path, refusal: str, hint: str) -> Iterator[None]:
-    """Be the only process that writes to a folder; the system releases the lock if the process dies."""
+def folder_lock(folder: Path, refusal: str, hint: str, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
+    """Be the only process that writes to a folder; the system releases the lock if the process dies.
+
+    If another one is, this is an error; with `on_wait`, that is called once and this process waits.
+    """
     from filelock import FileLock, Timeout
 
     make_folder(folder)
@@ -140,7 +143,10 @@ def folder_lock(folder: Path, refusal: str, hint: str) -> Iterator[None]:
     except Timeout as error:
         if not (folder / LOCK).exists():  # filelock keeps trying if no file can be created
             raise not_written(folder, _NOTHING_MADE) from error
-        raise IsoglossError(f"{folder}: {refusal}", hint=hint) from error
+        if on_wait is None:
+            raise IsoglossError(f"{folder}: {refusal}", hint=hint) from error
+        on_wait()
+        lock.acquire()
     try:
         yield
     finally:

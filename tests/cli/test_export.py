@@ -47,9 +47,9 @@ def test_onnx_files_and_their_measurements(export: Call, tsv: Path, tmp_path: Pa
     assert "table-onnx" in err and (tmp_path / "table-onnx" / "onnx" / "model_qint8_avx512_vnni.onnx").is_file()
     code, out, _ = export(*named, "--min-cosine", 0.9999999, "--json")
     found = json.loads(out)
-    assert code == 0 and [one["name"] for one in found["artefacts"]] == ["fp32"] and found["suite"] is None
+    assert code == 0 and [one["name"] for one in found["artifacts"]] == ["fp32"] and found["suite"] is None
     assert found["refused"][0]["name"] == "int8" and "min_cosine" in found["refused"][0]["reason"]
-    assert found["artefacts"][0]["path"] == "onnx/model.onnx" and found["artefacts"][0]["cosine"] > 0.99999
+    assert found["artifacts"][0]["path"] == "onnx/model.onnx" and found["artifacts"][0]["cosine"] > 0.99999
     code, out, _ = export(*named, "--min-cosine", 0.9999999)
     assert code == 0 and "refused: int8 (mean cosine" in out
     assert not (tmp_path / "table-onnx" / "onnx" / "model_qint8_avx512_vnni.onnx").exists()
@@ -171,6 +171,23 @@ def test_best_form_within_a_budget(export: Call, tsv: Path, tmp_path: Path) -> N
     code, _, err = export(*named, "--budget", "2KB")
     assert code == 2 and "nothing fits into 0.0 MB" in err and "--to static" in err
     assert (model / "onnx" / "model.onnx").read_bytes() == before
+
+
+def test_an_export_is_uploaded_as_it_is(export: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxscript")
+    assert export("table", "--to", "onnx", "--out", "graphs", "--precisions", "fp32", "--min-cosine", "0")[0] == 0
+    before = {path.name: path.read_bytes() for path in (tmp_path / "graphs").rglob("*") if path.is_file()}
+    with running_hub(monkeypatch, tmp_path / "cache") as hub:
+        monkeypatch.setenv("HF_TOKEN", "hf_secret")
+        code, _, err = export("graphs", "--push", "me/graphs")
+        assert code == 0 and f"uploaded: {hub.url}/me/graphs/commit/" in err, err
+        assert {"onnx/model.onnx", "README.md", "export.json"} <= set(hub.files["me/graphs"])
+        assert b'SentenceTransformer("me/graphs", backend="onnx")' in hub.files["me/graphs"]["README.md"]
+        (tmp_path / "graphs" / "tokenizer.json").write_text("{}")
+        code, _, err = export("graphs", "--push", "me/others")
+        assert code == 2 and "tokenizer.json is damaged" in err and "me/others" not in hub.files
+    (tmp_path / "graphs" / "tokenizer.json").write_bytes(before["tokenizer.json"])
+    assert before == {path.name: path.read_bytes() for path in (tmp_path / "graphs").rglob("*") if path.is_file()}
 
 
 def test_mistakes_about_budgets_are_explained(export: Call, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_help_is_whole_on_80_columns(verb: str, monkeypatch: pytest.MonkeyPatch,
     assert not [line for line in rest if line.endswith(("...", "-"))], "cut off, or a word in two"
     shown = " ".join(lines)
     assert usage.startswith("Usage: ")
-    assert "list[str]>" not in shown.split("Options:")[-1] and "]...]" not in shown and "[[" not in shown
+    assert not [mark for mark in ("str]", "<str>", "{", "]...]", "[[") if mark in shown]
 
 
 @pytest.mark.parametrize("verb", sorted(options()))
@@ -36,3 +36,22 @@ def test_examples_of_help_are_commands_on_one_line(
     for line in examples:
         named = [word for word in shlex.split(line) if word.startswith("--")]
         assert set(named) <= options()[verb] or verb == "launch"
+
+
+@pytest.mark.parametrize(
+    ("verb", "usage"),
+    [
+        ("mine", "[OPTIONS] SRC TGT"),
+        ("evaluate", "[OPTIONS] MODEL..."),
+        ("serve", "[OPTIONS] MODEL..."),
+        ("clean", "[OPTIONS] [RUN]..."),
+    ],
+)
+def test_usage_shows_arguments_by_their_names(
+    verb: str, usage: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = lines_of_help(verb, monkeypatch, capsys)
+    assert lines[0].endswith(f" {verb} {usage}")
+    arguments = lines[lines.index("Arguments:") + 1 :]
+    names = [line.split()[0] for line in arguments[: arguments.index("")] if not line.startswith("   ")]
+    assert names == [word.strip("[].") for word in usage.split()[1:]]

@@ -75,7 +75,10 @@ def test_what_was_scanned_is_said_in_few_words() -> None:
     sets = [{"name": name, "texts": texts} for name, texts in (("a", 1), ("b", 0), ("c", 2), ("a", 1), ("d", 1), ("e", 1))]
     scan = leak_scan_of({"leak_scan": {"level": "near", "sets": sets, "removed": {"exact": 1, "near": 0}}})
     assert scan == {"level": "near", "sets": ["a", "c", "d", "e"], "removed": 1}
-    assert leaks_in_words(scan) == "1 pair of the checked test sets removed from training (a, c, d, 1 more set, held-out rows)."
+    assert (
+        leaks_in_words(scan)
+        == "1 pair of the checked test sets was removed from training (a, c, d, 1 more set, held-out rows)."
+    )
     none = leaks_in_words({"sets": ["a"], "removed": 0})
     assert none == "No training pair appears in the checked test sets (a, held-out rows)."
 

@@ -60,16 +60,16 @@ def expected(exported: Exported) -> FloatArray:
 def test_each_graph_has_its_weights_beside_it(exported: Exported) -> None:
     folder = exported.folder / "onnx"
     assert {file.name for file in folder.iterdir()} == {name + end for name in FILES.values() for end in ("", "_data")}
-    for artefact in exported.artefacts:
-        beside = weights_file(artefact.path)
-        weights = {one.name: one for one in onnx.load(str(artefact.path), load_external_data=False).graph.initializer}
+    for artifact in exported.artifacts:
+        beside = weights_file(artifact.path)
+        weights = {one.name: one for one in onnx.load(str(artifact.path), load_external_data=False).graph.initializer}
         outside = [one for one in weights.values() if one.data_location == onnx.TensorProto.EXTERNAL]
         assert {pair.value for one in outside for pair in one.external_data if pair.key == "location"} == {beside.name}
         assert beside.stat().st_size >= LARGEST > 0 and len(outside) > 5
         inside = [len(one.raw_data) for name, one in weights.items() if one not in outside]
-        assert max(inside) < INLINE and artefact.path.stat().st_size < 150_000
-        assert artefact.megabytes == pytest.approx((artefact.path.stat().st_size + beside.stat().st_size) / 1e6)
-    sizes = [weights_file(artefact.path).stat().st_size for artefact in exported.artefacts]
+        assert max(inside) < INLINE and artifact.path.stat().st_size < 150_000
+        assert artifact.megabytes == pytest.approx((artifact.path.stat().st_size + beside.stat().st_size) / 1e6)
+    sizes = [weights_file(artifact.path).stat().st_size for artifact in exported.artifacts]
     assert sizes[0] > 1.8 * sizes[1] > 2.5 * sizes[2]
 
 
@@ -165,8 +165,8 @@ def test_openvino_is_exported_from_such_a_graph(exported: Exported, expected: Fl
 
     settings = ExportSettings(precisions=("fp32",), max_queries=4, max_candidates=10)
     model = str(exported.folder.with_name("model"))
-    (artefact,) = export(model, "openvino", tmp_path / "openvino", teacher="", settings=settings).artefacts
-    found = OpenVinoEncoder(artefact.path).encode(TEXTS[:8])
+    (artifact,) = export(model, "openvino", tmp_path / "openvino", teacher="", settings=settings).artifacts
+    found = OpenVinoEncoder(artifact.path).encode(TEXTS[:8])
     assert (found * expected).sum(1).min() > 0.999
 
 

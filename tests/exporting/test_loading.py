@@ -47,8 +47,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     settings = ExportSettings(precisions=("fp32", "int8"), max_queries=4, max_candidates=10, max_loss=100.0)
     for target in ("onnx", "openvino"):
         done = export(str(folder / "model"), target, folder / "export" / target, settings=settings)
-        assert [artefact.name for artefact in done.artefacts] == ["fp32", "int8"]
-        assert [artefact.path.name for artefact in done.artefacts] == [FP32[target], INT8[target]]
+        assert [artifact.name for artifact in done.artifacts] == ["fp32", "int8"]
+        assert [artifact.path.name for artifact in done.artifacts] == [FP32[target], INT8[target]]
     return folder.parent
 
 

@@ -82,13 +82,13 @@ def test_files_and_names_are_those_that_readers_look_for(exported: Exported) -> 
 def test_the_record_has_the_measurements(exported: Exported) -> None:
     record = read_json(exported.folder / "export.json")
     assert record["target"] == "onnx" and record["max_tokens"] == 40 and record["dimension"] == WIDTH
-    assert [one["name"] for one in record["artefacts"]] == ["fp32", "fp16", "int8"]
-    assert record["artefacts"][0]["path"] == "onnx/model.onnx"
+    assert [one["name"] for one in record["artifacts"]] == ["fp32", "fp16", "int8"]
+    assert record["artifacts"][0]["path"] == "onnx/model.onnx"
     assert record["measured_on"]["languages"] == ["de", "ru"] and record["versions"]["onnxruntime"]
-    for artefact, written in zip(exported.artefacts, record["artefacts"], strict=True):
-        assert artefact.path.is_file() and artefact.megabytes == pytest.approx(artefact.path.stat().st_size / 1e6)
-        assert written["cosine"] == pytest.approx(artefact.cosine, abs=1e-6)
-    fp32, fp16, int8 = exported.artefacts
+    for artifact, written in zip(exported.artifacts, record["artifacts"], strict=True):
+        assert artifact.path.is_file() and artifact.megabytes == pytest.approx(artifact.path.stat().st_size / 1e6)
+        assert written["cosine"] == pytest.approx(artifact.cosine, abs=1e-6)
+    fp32, fp16, int8 = exported.artifacts
     assert fp32.cosine > 0.99999 and fp32.lost == 0 and fp16.cosine > 0.999 and 0.9 < int8.cosine < fp16.cosine
     assert int8.megabytes < fp16.megabytes < fp32.megabytes
 
@@ -97,10 +97,10 @@ def test_measurements_are_those_of_the_embeddings(exported: Exported) -> None:
     folder = exported.folder
     source = ExportSource(str(folder.with_name("model")), ExportSettings(**ANY), [str(pairs_file(folder.parent))], "")
     comparison = Comparison(source)
-    vectors = OnnxEncoder(exported.artefacts[2].path).encode(comparison.texts)
+    vectors = OnnxEncoder(exported.artifacts[2].path).encode(comparison.texts)
     own = source.student.encode(comparison.texts)
     cosines = (vectors * own).sum(1) / np.linalg.norm(vectors, axis=1) / np.linalg.norm(own, axis=1)
-    assert exported.artefacts[2].cosine == pytest.approx(cosines.mean(), abs=1e-5)
+    assert exported.artifacts[2].cosine == pytest.approx(cosines.mean(), abs=1e-5)
     shuffled = comparison.compare("shuffled", folder, 1.0, own[::-1])
     assert shuffled.lost == pytest.approx(100 * (np.mean(list(comparison.original.values())) - shuffled.accuracy))
     assert shuffled.details["measured_by"] == "to_source" and shuffled.lost > 0
@@ -152,7 +152,7 @@ def test_plain_onnxruntime_gives_the_vectors(exported: Exported) -> None:
     longest = max(len(row.ids) for row in rows)
     ids = np.array([row.ids + [1] * (longest - len(row.ids)) for row in rows], dtype=np.int64)
     mask = np.array([[1] * len(row.ids) + [0] * (longest - len(row.ids)) for row in rows], dtype=np.int64)
-    path = str(exported.artefacts[0].path)
+    path = str(exported.artifacts[0].path)
     session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
     tokens, sentences = session.run(None, {"input_ids": ids, "attention_mask": mask})
     assert tokens.shape == (5, longest, WIDTH)
@@ -166,7 +166,7 @@ def test_a_bilstm_is_exported_too(tmp_path: Path) -> None:
     student.save_pretrained(tmp_path / "laser")
     settings = ExportSettings(precisions=("fp32",), **ANY)
     found = ig.export(str(tmp_path / "laser"), "onnx", pairs=[str(pairs_file(tmp_path))], teacher="", settings=settings)
-    assert found.artefacts[0].cosine > 0.99999 and found.artefacts[0].lost == 0
+    assert found.artifacts[0].cosine > 0.99999 and found.artifacts[0].lost == 0
 
 
 def test_what_loses_too_much_is_refused_and_an_earlier_export_stays(exported: Exported) -> None:
@@ -174,7 +174,7 @@ def test_what_loses_too_much_is_refused_and_an_earlier_export_stays(exported: Ex
     out = exported.folder.with_name("strict")
     settings = ExportSettings(precisions=("fp32", "int8"), min_cosine=0.99999, max_loss=100.0, calibration=0)
     found = ig.export(model, "onnx", out, pairs=pairs, teacher="", settings=settings)
-    assert [artefact.name for artefact in found.artefacts] == ["fp32"] and "mean cosine" in found.refused["int8"]
+    assert [artifact.name for artifact in found.artifacts] == ["fp32"] and "mean cosine" in found.refused["int8"]
     assert [file.name for file in (out / "onnx").iterdir()] == ["model.onnx"]
     record = (out / "export.json").read_text()
     assert read_json(out / "export.json")["refused"] == found.refused

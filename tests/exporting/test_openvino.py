@@ -27,15 +27,15 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("exported")
     save_tiny_model(folder / "model", width=64, layers=1, seed=3, normalize=True)
     done = export(str(folder / "model"), "openvino", folder / "out", settings=SETTINGS)
-    assert [(one.name, one.path.name) for one in done.artefacts] == [
+    assert [(one.name, one.path.name) for one in done.artifacts] == [
         ("fp32", "openvino_model.xml"),
         ("fp16", "openvino_model_fp16.xml"),
         ("int8", "openvino_model_qint8.xml"),
     ]
-    for one in done.artefacts:
+    for one in done.artifacts:
         assert one.megabytes == sum(one.path.with_suffix(end).stat().st_size for end in (".xml", ".bin")) / 1e6
         assert one.cosine > 0.99
-    assert done.artefacts[0].cosine > 1 - 1e-6 and not done.refused
+    assert done.artifacts[0].cosine > 1 - 1e-6 and not done.refused
     return folder
 
 
@@ -96,7 +96,7 @@ def test_an_lstm_is_refused_because_openvino_ignores_lengths(tmp_path: Path) -> 
 def test_what_is_too_far_from_the_original_is_left_out(exported: Path, tmp_path: Path) -> None:
     model, strict = str(exported / "model"), SETTINGS.replace(min_cosine=1 - 1e-7)
     done = export(model, "openvino", tmp_path / "out", settings=strict)
-    assert [one.name for one in done.artefacts] == ["fp32"] and set(done.refused) == {"fp16", "int8"}
+    assert [one.name for one in done.artifacts] == ["fp32"] and set(done.refused) == {"fp16", "int8"}
     files = sorted(path.name for path in (tmp_path / "out" / "openvino").iterdir())
     assert files == ["openvino_model.bin", "openvino_model.xml"]
     with pytest.raises(ModelError, match=r"no file is close enough .*int8: mean cosine"):

@@ -39,3 +39,10 @@ def test_pairs_without_training_text_leave_calibration_to_the_phrasebook(tmp_pat
     (tmp_path / "named.tsv").write_text("en\tde\nthe cat\tdie Katze\nthe dog\tder Hund\n", encoding="utf-8")
     source = ExportSource("any", ExportSettings(calibration=20), [str(tmp_path / "named.tsv")])
     assert len(source.calibration_texts) == 20 and "die Katze" not in source.calibration_texts
+
+
+@pytest.mark.parametrize(("name", "title"), [("org/name", "name"), ("{}/x/../model", "model"), ("{}/none", "none")])
+def test_a_title_is_the_last_part_of_a_name(tmp_path: Path, name: str, title: str) -> None:
+    (tmp_path / "x").mkdir()
+    (tmp_path / "model").mkdir()
+    assert ExportSource(name.format(tmp_path), ExportSettings()).title == title

@@ -8,7 +8,7 @@ import pytest
 from sentence_transformers import SentenceTransformer
 
 from isogloss.config.exporting import ExportSettings
-from isogloss.errors import ModelError
+from isogloss.errors import ModelError, RecipeError
 from isogloss.evaluation.metrics import cosines
 from isogloss.exporting.export import export
 from isogloss.exporting.source import ExportSource
@@ -28,7 +28,7 @@ def test_static_model_is_close_to_the_model_and_loads_anywhere(models: Path, tsv
     name = str(models / "teacher")
     steps: list[Step] = []
     exported = export(name, "static", tmp_path / "static", pairs=[str(tsv)], teacher="", on_progress=steps.append)
-    (artefact,) = exported.artefacts
+    (artifact,) = exported.artifacts
     plain = SentenceTransformer(str(tmp_path / "static"), device="cpu")
     found, wanted = plain.encode(TEXTS), Student.from_pretrained(name, device="cpu").encode(TEXTS)
     assert type(plain[0]).__name__ == "StaticEmbedding" and np.linalg.norm(found, axis=1) == pytest.approx(1.0, abs=1e-5)
@@ -40,10 +40,10 @@ def test_static_model_is_close_to_the_model_and_loads_anywhere(models: Path, tsv
     unfitted = static_student(Student.from_pretrained(name, device="cpu").tokenizer, 16, Student.from_pretrained(name).model)
     assert fitted > 0.9 and fitted > cosines(unfitted.encode([pair.target for pair in trained]), targets).mean() + 0.3
     assert any(step.stage == "token table, fitted" and step.finished for step in steps)
-    assert artefact.path == tmp_path / "static" == exported.folder and artefact.details["rows"] == len(
+    assert artifact.path == tmp_path / "static" == exported.folder and artifact.details["rows"] == len(
         plain[0].embedding.weight
     )
-    assert artefact.megabytes == pytest.approx(sum(file.stat().st_size for file in artefact.path.rglob("*.*")) / 1e6, rel=0.3)
+    assert artifact.megabytes == pytest.approx(sum(file.stat().st_size for file in artifact.path.rglob("*.*")) / 1e6, rel=0.3)
     # model2vec reads the length of vectors from here, and the table from this folder
     config = json.loads((tmp_path / "static" / "config_sentence_transformers.json").read_text())
     assert config["normalize"] is True and (tmp_path / "static" / "model.safetensors").is_file()
@@ -56,7 +56,7 @@ def test_trimmed_table_has_fewer_rows(models: Path, tsv: Path, tmp_path: Path) -
     settings = ExportSettings(static_trim="corpus")
     exported = export(str(models / "teacher"), "static", tmp_path / "static", pairs=[str(tsv)], teacher="", settings=settings)
     whole = Student.from_pretrained(str(models / "teacher"), device="cpu")
-    assert exported.artefacts[0].details["rows"] < len(whole.table)
+    assert exported.artifacts[0].details["rows"] < len(whole.table)
 
 
 def test_what_a_kill_would_leave_is_in_the_unfinished_folder(
@@ -78,6 +78,12 @@ def test_static_model_is_not_made_from_a_static_model(models: Path, tsv: Path, t
     static_student(Student.from_pretrained(str(models / "student")).tokenizer, 4).save_pretrained(tmp_path / "table")
     with pytest.raises(ModelError, match="static model already"):
         export(str(tmp_path / "table"), "static", tmp_path / "out", pairs=[str(tsv)], teacher="")
+    assert not (tmp_path / "out").exists()
+
+
+def test_scores_of_the_original_are_not_those_of_a_static_model(models: Path, tsv: Path, tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="a static model has other scores"):
+        export(str(models / "teacher"), "static", tmp_path / "out", pairs=[str(tsv)], scores=[tmp_path / "scores.json"])
     assert not (tmp_path / "out").exists()
 
 

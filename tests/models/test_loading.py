@@ -60,7 +60,8 @@ def test_prompt_is_put_before_the_text(models: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("./nowhere", "no such folder"),
+        ("./nowhere", "no such folder$"),
+        ("runs/nowhere/model", "^runs/nowhere/model: no such folder$"),
         ("", "the model's name is empty"),
         ("surely/no-such-model-v1.5", "the model cannot be loaded"),
     ],
@@ -91,6 +92,23 @@ def test_a_hub_that_answers_is_asked_by_its_library(hub: Hub) -> None:
         open_model("surely/no-such-model")
     assert "no such hub model" in caught.value.hint
     assert hub.requests[0] == "/" and any(path.endswith("/modules.json") for path in hub.requests)
+
+
+def test_a_name_beside_folders_is_a_missing_folder_first(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`runs/nope` could be a model on the hub, but where there is a folder `runs` it is a typing error."""
+    (tmp_path / "runs" / "mine").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    for reachable, said in ((True, "no such hub model"), (False, "the hub cannot be reached (")):
+        if not reachable:
+            hub.close()
+        with pytest.raises(
+            ModelError, match=r"^runs/nope: no such folder, and as a hub model it cannot be loaded \("
+        ) as caught:
+            open_model("runs/nope")
+        assert caught.value.hint.startswith("name a finished run, or a folder") and said in caught.value.hint
+        with pytest.raises(ModelError, match=r"^surely/nope: the model cannot be loaded"):
+            open_model("surely/nope")
+    assert "/runs/nope/resolve/main/modules.json" in hub.requests, "the hub was asked, too"
 
 
 def test_a_folder_without_a_model_and_an_unfinished_run(tmp_path: Path) -> None:

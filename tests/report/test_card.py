@@ -118,7 +118,7 @@ def test_regressions_are_listed(model: SentenceTransformer, clear: bool) -> None
     both = [lost | rest, shares | rest | {"clear": not clear}]
     mixed = model_card(CardInfo(name="x", description="", regressions=both), model)
     assert [row in mixed for row in rows] == [clear, not clear]
-    assert "on the same sentences. 1 other score is lower within noise.\n\n| language" in mixed
+    assert "on the same sentences and queries. 1 other score is lower within noise.\n\n| language" in mixed
 
 
 def test_a_card_shows_no_keys_and_names_base_models_that_the_hub_has(model: SentenceTransformer, tmp_path: Path) -> None:

@@ -66,6 +66,18 @@ def test_what_the_hub_reads(folder: Path, tmp_path: Path) -> None:
     check_sums(folder, lambda name: IsoglossError(name))
 
 
+def test_scores_of_the_original_are_called_that(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "scores.json").write_text(json.dumps(evaluated(SCORES, "mine")))
+    for _ in range(2):
+        add_scores(folder, read_scores(tmp_path / "scores.json", "mine"), "original")
+    card = ModelCard.load(folder / "README.md")
+    assert card.text.count("\n## Test sets (original)\n") == 1 == card.text.count("## Test sets")
+    names = [one.dataset_name for one in card.data.eval_results or [] if one.dataset_type != "held-out-pairs"]
+    assert names and all(name.endswith(" (original)") for name in names)
+    entries = parse_eval_result_entries(yaml.safe_load((folder / ".eval_results" / "isogloss.yaml").read_text()))
+    assert all("× 100 (original), measured by" in str(entry.notes) for entry in entries)
+
+
 def test_scores_of_another_model_or_no_scores(tmp_path: Path) -> None:
     (tmp_path / "scores.json").write_text(json.dumps(evaluated(SCORES, "mine")))
     with pytest.raises(DataError, match="muse, runs/mine, but their weights are not those of this model"):

@@ -43,10 +43,10 @@ def test_picture_is_a_file_of_its_own() -> None:
 
 
 def test_page_has_everything_in_escaped_text() -> None:
-    page = frontier_page(
-        "What fits", "How it was measured.", POINTS, BUDGET, [("average", 0.92, 0.91, 1.0), ("de", 0.9, 0.91, -1.0)]
-    )
+    languages = [("average", 0.92, 0.91, 1.0), ("de", 0.9, 0.91, -1.0)]
+    page = frontier_page("What fits", "How it was measured.", "lost <much>.", POINTS, BUDGET, languages)
     ElementTree.fromstring(page.removeprefix("<!DOCTYPE html>"))
     assert page.count("<circle") == 4 * len(POINTS) and "<td><b></td>" not in page and "&lt;b&gt;" in page
+    assert "<strong>Clearly worse: lost &lt;much&gt;.</strong>" in page
     assert "-1.0" in page and "60.0 MB" in page and page.count("chosen") >= 3
     assert page.index(">30.0</th>") < page.index(">60.0</th>") < page.index(">90.0</th>")

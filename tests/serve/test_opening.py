@@ -3,6 +3,8 @@
 import json
 import shutil
 from pathlib import Path
+from threading import Event, Thread
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +13,11 @@ from sentence_transformers import SentenceTransformer
 from isogloss.checksums import write_sums
 from isogloss.config.serving import ServeSettings
 from isogloss.errors import IsoglossError, ModelError
+from isogloss.exporting.export import export
 from isogloss.models.student import Student
-from isogloss.progress import Step
+from isogloss.progress import OnProgress, Step, silent
 from isogloss.serve.engine import OnnxEngine, Served, TorchEngine
-from isogloss.serve.exports import NoInt8, existing_export, int8_export, this_cpu
+from isogloss.serve.exports import Export, NoInt8, existing_export, int8_export, this_cpu
 from isogloss.serve.opening import matryoshka_sizes, open_engine, served_name
 from isogloss.types import FloatArray
 from serve.services import WIDTH
@@ -87,6 +90,39 @@ def test_int8_is_exported_once_and_again_for_other_weights(tmp_path: Path, monke
             int8_export(str(model))
 
 
+@pytest.mark.parametrize("refused", [False, True])
+def test_services_that_start_together_export_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: bool) -> None:
+    """The second one waits, and takes what the first one made, or its refusal."""
+    model, made, results = tmp_path / "model", list[str](), list[object]()
+    save_tiny_model(model, width=16, layers=1, seed=1, normalize=True)
+    begun, second_waits = Event(), Event()
+
+    def slow(name: str, *arguments: Any, **options: Any) -> object:  # noqa: ANN401 - those of export
+        made.append(name)
+        begun.set()
+        assert second_waits.wait(60)
+        if refused:
+            raise ModelError("too far from it")
+        return export(name, *arguments, **options)
+
+    def start(on_progress: OnProgress) -> None:
+        try:
+            results.append(int8_export(str(model), on_progress))
+        except ModelError as error:
+            results.append(error.message)
+
+    monkeypatch.setattr("isogloss.exporting.export.export", slow)
+    first = Thread(target=start, args=(silent,))
+    first.start()
+    assert begun.wait(60)
+    second = Thread(target=start, args=(lambda step: second_waits.set() if step.stage == "waiting for export" else None,))
+    second.start()
+    for thread in (first, second):
+        thread.join(60)
+    assert made == [str(model)] and len(results) == 2 and results[0] == results[1]
+    assert results[0] == "too far from it" if refused else isinstance(results[0], Export)
+
+
 def test_a_damaged_int8_export_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     model = tmp_path / "model"
     save_tiny_model(model, width=16, layers=1, seed=1, normalize=True)
@@ -103,7 +139,7 @@ def test_int8_that_was_refused_is_served_in_fp32_and_said(tmp_path: Path) -> Non
     save_tiny_model(model, width=16, layers=1, seed=1, normalize=True)
     fingerprint = Student.from_pretrained(str(model), max_tokens=0, device="cpu").fingerprint
     exported.mkdir(parents=True)
-    record = {"fingerprint": fingerprint, "artefacts": [], "refused": {"int8": "too far from it"}}
+    record = {"fingerprint": fingerprint, "artifacts": [], "refused": {"int8": "too far from it"}}
     (exported / "export.json").write_text(json.dumps(record))
     opened = open_engine(str(model), "tiny", ServeSettings(device="cpu"))
     assert opened.engine.facts.precision == "fp32" and isinstance(opened.engine, TorchEngine)

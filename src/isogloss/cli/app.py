@@ -33,6 +33,7 @@ from isogloss.cli import (
 )
 from isogloss.cli.corpora import group as corpora
 from isogloss.cli.index import group as index
+from isogloss.cli.plain_help import PlainCommand
 from isogloss.cli.signals import Stopped, stoppable
 from isogloss.errors import IsoglossError
 from isogloss.shown import masked, printable
@@ -80,12 +81,13 @@ for verb in (
     doctor.doctor,
     clean.clean,
 ):
-    app.command()(stoppable(verb))
-app.command(context_settings={"allow_interspersed_args": False})(stoppable(launch.launch))  # options of its command follow
+    app.command(cls=PlainCommand)(stoppable(verb))
+_OPTIONS_FOLLOW = {"allow_interspersed_args": False}  # those of the command that is launched
+app.command(cls=PlainCommand, context_settings=_OPTIONS_FOLLOW)(stoppable(launch.launch))
 for name, part in corpora.VERBS.items():
-    corpora.app.command(name)(stoppable(part))
+    corpora.app.command(name, cls=PlainCommand)(stoppable(part))
 for name, part in index.VERBS.items():
-    index.app.command(name)(stoppable(part))
+    index.app.command(name, cls=PlainCommand)(stoppable(part))
 for group in (corpora.app, index.app):
     app.add_typer(group)
 
@@ -99,7 +101,7 @@ def reproduce() -> None:
 
 
 if find_spec("isogloss_papers"):
-    app.command()(stoppable(import_module("isogloss_papers.cli").reproduce))
+    app.command(cls=PlainCommand)(stoppable(import_module("isogloss_papers.cli").reproduce))
 else:
     anything = {"ignore_unknown_options": True, "allow_extra_args": True}
     app.command(hidden=True, add_help_option=False, context_settings=anything)(reproduce)

@@ -9,7 +9,7 @@ from isogloss.cli.options import JsonFlag, given_options, settings_as_options
 from isogloss.config.exporting import BudgetSettings, ExportSettings
 
 if TYPE_CHECKING:
-    from isogloss.exporting.export import Artefact, Exported
+    from isogloss.exporting.export import Artifact, Exported
 
 TARGETS_HELP = "Format: folder, onnx, openvino or static.  [default: folder; onnx with --budget]"
 PRECISIONS = ",".join(ExportSettings.model_fields["precisions"].default)
@@ -135,10 +135,10 @@ def _export_within(budget: str, to: str | None, settings: BudgetSettings, json: 
 def _as_data(exported: "Exported") -> dict[str, Any]:
     from isogloss.exporting.output import as_data
 
-    artefacts = [as_data(artefact, exported.folder) for artefact in exported.artefacts]
+    artifacts = [as_data(artifact, exported.folder) for artifact in exported.artifacts]
     return {
         "folder": str(exported.folder),
-        "artefacts": artefacts,
+        "artifacts": artifacts,
         "refused": [{"name": name, "reason": reason} for name, reason in exported.refused.items()],
         "suite": None if exported.suite is None else exported.suite.as_dict(),
     }
@@ -149,13 +149,13 @@ def _show(exported: "Exported", url: str | None = None) -> None:
     from isogloss.cli.screens.progress import output, percent, plain_table, say
     from isogloss.cli.screens.suites import show as show_suite
 
-    if exported.artefacts:
+    if exported.artifacts:
         table = plain_table("file", ">MB", ">cosine", ">accuracy", ">points lost")
-        for artefact in exported.artefacts:
-            cosine, accuracy = f"{artefact.cosine:.4f}", percent(artefact.accuracy)
-            table.add_row(artefact.name, f"{artefact.megabytes:,.1f}", cosine, accuracy, f"{artefact.lost:.2f}")
+        for artifact in exported.artifacts:
+            cosine, accuracy = f"{artifact.cosine:.4f}", percent(artifact.accuracy)
+            table.add_row(artifact.name, f"{artifact.megabytes:,.1f}", cosine, accuracy, f"{artifact.lost:.2f}")
         output.print(table)
-        output.print(_measured_by(exported.artefacts[0]))
+        output.print(_measured_by(exported.artifacts[0]))
     for name, reason in exported.refused.items():
         output.print(f"refused: {name} ({reason})")
     if exported.suite is not None:
@@ -166,7 +166,7 @@ def _show(exported: "Exported", url: str | None = None) -> None:
         say(f"uploaded: {url}")
 
 
-def _measured_by(artefact: "Artefact") -> str:
-    in_index = artefact.details.get("measured_by") == "teacher_index"
+def _measured_by(artifact: "Artifact") -> str:
+    in_index = artifact.details.get("measured_by") == "teacher_index"
     where = "in the teacher's index" if in_index else "searching sources by their translations"
     return f"accuracy at 1 on held-out pairs, %, {where}"

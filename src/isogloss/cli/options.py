@@ -62,7 +62,10 @@ OnErrorOption = Annotated[
     ),
 ]
 PrintRecipeFlag = Annotated[bool, Option("--print-recipe", help="Print the recipe and exit.")]
-MODEL_HELP = "Hub name, folder, finished run, muse, laser, onnx:FOLDER, cmd:COMMAND, or http://…"
+MODEL_HELP = (
+    "Hub name, folder or finished run; or another kind (docs/verbs/evaluate.md): onnx:FOLDER, openvino:FOLDER,"
+    " cmd:COMMAND (a program), an http://… service, muse (Google's mUSE), laser (Meta's LASER)."
+)
 TEACHER_HELP = "The model to learn from: hub name or folder."
 STUDENT_HELP = "The model to train: hub name or folder."
 IndexOption = Annotated[

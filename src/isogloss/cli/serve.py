@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @settings_as_options(ServeSettings, skip=[], host={"metavar": "ADDRESS"}, api_keys={"metavar": "FILE"})
 def serve(
-    models: Annotated[list[str], Argument(metavar="MODEL...", help="Finished runs, folders, hub names or onnx:FOLDER.")],
+    models: Annotated[list[str], Argument(metavar="MODEL", help="Finished runs, folders, hub names or onnx:FOLDER.")],
     values: dict[str, Any],
     name: Annotated[
         list[str] | None, Option("--name", metavar="NAME", help="Model name in the API; repeatable, in the order of models.")

@@ -148,7 +148,8 @@ def leaks_in_words(scan: dict[str, Any]) -> str:
     more = len(scan["sets"]) - 3
     checked = ", ".join([*scan["sets"][:3], *([amount(more, "more set")] if more > 0 else []), "held-out rows"])
     if scan["removed"]:
-        return f"{amount(scan['removed'], 'pair')} of the checked test sets removed from training ({checked})."
+        were = "was" if scan["removed"] == 1 else "were"
+        return f"{amount(scan['removed'], 'pair')} of the checked test sets {were} removed from training ({checked})."
     return f"No training pair appears in the checked test sets ({checked})."
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from isogloss.evaluation.alignment import LanguageResult
 from isogloss.evaluation.metrics import cosines
-from isogloss.exporting.export import Artefact
+from isogloss.exporting.export import Artifact
 from isogloss.exporting.source import ExportSource
 from isogloss.models.encoder import Encoder
 from isogloss.types import FloatArray
@@ -29,8 +29,8 @@ class Comparison:
     """The original's embeddings and scores, computed once, and those of any number of copies.
 
     comparison = Comparison(source)
-    artefact = comparison.measure("int8", path, megabytes, encoder)
-    reason = comparison.refusal(artefact)
+    artifact = comparison.measure("int8", path, megabytes, encoder)
+    reason = comparison.refusal(artifact)
     """
 
     source: ExportSource
@@ -60,11 +60,11 @@ class Comparison:
     def _scores_of_original(self) -> tuple[LanguageResult, ...]:
         return self.source.evaluator.score(self.vectors)
 
-    def measure(self, name: str, path: Path, megabytes: float, encoder: Encoder) -> Artefact:
+    def measure(self, name: str, path: Path, megabytes: float, encoder: Encoder) -> Artifact:
         """Embed the sentences with a copy, and compare."""
         return self.compare(name, path, megabytes, encoder.encode(self.texts, self.source.on_progress, f"embedding, {name}"))
 
-    def compare(self, name: str, path: Path, megabytes: float, vectors: FloatArray) -> Artefact:
+    def compare(self, name: str, path: Path, megabytes: float, vectors: FloatArray) -> Artifact:
         """Compare embeddings of `texts` with the original's. Without the same dimension there is no cosine (0)."""
         same_size = vectors.shape[1] == self.vectors.shape[1]
         alike = cosines(vectors, self.vectors) if same_size else np.zeros(len(vectors))
@@ -76,15 +76,15 @@ class Comparison:
             "accuracy": {language: round(value, 4) for language, value in found.items()},
             "original": {language: round(value, 4) for language, value in self.original.items()},
         }
-        return Artefact(name, path, megabytes, float(alike.mean()), own, 100 * (before - own), details)
+        return Artifact(name, path, megabytes, float(alike.mean()), own, 100 * (before - own), details)
 
-    def refusal(self, artefact: Artefact) -> str:
+    def refusal(self, artifact: Artifact) -> str:
         """Why a copy is too far from the original; empty if it is not."""
         settings = self.source.settings
-        if not np.isfinite(artefact.cosine) or artefact.cosine < settings.min_cosine - TOLERANCE:
-            return f"mean cosine {artefact.cosine:.3f} to the original, less than min_cosine = {settings.min_cosine:g}"
-        if artefact.lost > settings.max_loss + TOLERANCE:
-            return f"{artefact.lost:.1f} points of accuracy lost, more than max_loss = {settings.max_loss:g}"
+        if not np.isfinite(artifact.cosine) or artifact.cosine < settings.min_cosine - TOLERANCE:
+            return f"mean cosine {artifact.cosine:.3f} to the original, less than min_cosine = {settings.min_cosine:g}"
+        if artifact.lost > settings.max_loss + TOLERANCE:
+            return f"{artifact.lost:.1f} points of accuracy lost, more than max_loss = {settings.max_loss:g}"
         return ""
 
 

@@ -9,8 +9,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from isogloss.checksums import SUMS, check_sums
 from isogloss.config.exporting import ExportSettings
-from isogloss.errors import RecipeError
+from isogloss.errors import ModelError, RecipeError
 from isogloss.exporting.source import ExportSource
 from isogloss.models.encoder import fingerprint
 from isogloss.progress import OnProgress, silent
@@ -28,8 +29,11 @@ TARGETS = {
 }
 
 
+GRAPHS, WEIGHTS = ("onnx", "openvino"), ("*.safetensors", "pytorch_model.bin")
+
+
 @dataclass(frozen=True, slots=True)
-class Artefact:
+class Artifact:
     """A file or folder that was written, and how close it is to the original."""
 
     name: str  # "fp32", "int8", "static", …
@@ -46,7 +50,7 @@ class Exported:
     """The result of an export: the folder, what is in it, and what was refused, with the reason."""
 
     folder: Path
-    artefacts: tuple[Artefact, ...]
+    artifacts: tuple[Artifact, ...]
     refused: dict[str, str] = field(default_factory=dict)
     suite: "Comparison | None" = None  # scores on test sets beside the original's, if a suite was named
 
@@ -82,14 +86,29 @@ def export(
 
     if to not in TARGETS:
         raise RecipeError(f"{to!r} is not an export format", hint=f"choose one of {', '.join(TARGETS)}")
+    if to == "static" and scores:
+        hint = "evaluate the static model, then: isogloss export STATIC-FOLDER --scores FILE"
+        raise RecipeError("a static model has other scores than the model that it is made from", hint=hint)
+    if to == "folder" and out is None and not scores and (folder := folder_of_graphs(model)) is not None:
+        return Exported(folder, ())
     source = ExportSource(model, settings or ExportSettings(), pairs, teacher, on_progress)
     suite = suite_of(source) if source.settings.suite else None  # before the work: a test set may be missing
     known = [score for path in scores for score in read_scores(Path(path), fingerprint(source.student.model))]
     target: Target = import_module(f"isogloss.exporting.{TARGETS[to]}")
     exported = target.write(source, Path(out) if out is not None else default_folder(source, to))
     if known:
-        add_scores(exported.folder, known)
+        add_scores(exported.folder, known, "" if to == "folder" else "original")
     return exported if suite is None else replace(exported, suite=measure_suite(source, exported, suite))
+
+
+def folder_of_graphs(model: str) -> Path | None:
+    """The folder of an export without weights for torch, undamaged: it is uploaded as it is. None for other models."""
+    folder = Path(model).expanduser()
+    has_graphs = (folder / SUMS).is_file() and any(any((folder / kind).glob("*.*")) for kind in GRAPHS)
+    if not has_graphs or any(file for pattern in WEIGHTS for file in folder.rglob(pattern)):
+        return None
+    check_sums(folder, lambda name: ModelError(f"{folder}: {name} is damaged", hint="export the model again"))
+    return folder
 
 
 def default_folder(source: ExportSource, to: str) -> Path:

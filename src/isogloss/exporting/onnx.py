@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from isogloss.exporting.comparison import Comparison
-from isogloss.exporting.export import Artefact, Exported
+from isogloss.exporting.export import Artifact, Exported
 from isogloss.exporting.graph_folder import write_graph_folder
 from isogloss.exporting.onnx_calibration import channel_maxima
 from isogloss.exporting.onnx_graph import load_graph, save_graph, weights_file, write_graph
@@ -37,14 +37,14 @@ def write(source: ExportSource, folder: Path) -> Exported:
     return write_graph_folder(source, folder, "onnx", PACKAGES, write_precisions)
 
 
-def write_precisions(source: ExportSource, folder: Path) -> tuple[list[Artefact], dict[str, str]]:
+def write_precisions(source: ExportSource, folder: Path) -> tuple[list[Artifact], dict[str, str]]:
     """The graphs that are close enough, and why others were refused."""
     comparison, wanted = Comparison(source), source.settings.precisions
     original = folder / "onnx" / FILES["fp32"]
     source.on_progress(Step("exporting the graph", 0, 1))
     write_graph(source.student, original)
     source.on_progress(Step("exporting the graph", 1, 1))
-    artefacts: list[Artefact] = []
+    artifacts: list[Artifact] = []
     refused: dict[str, str] = {}
     for precision in wanted:
         path = original.with_name(file_name(source, precision))
@@ -53,15 +53,15 @@ def write_precisions(source: ExportSource, folder: Path) -> tuple[list[Artefact]
             source.on_progress(Step(f"converting to {precision}", 0, 1))
             convert(original, path, conversion)
             source.on_progress(Step(f"converting to {precision}", 1, 1))
-        artefact = comparison.measure(precision, path, megabytes(path), OnnxEncoder(path))
-        if reason := comparison.refusal(artefact):
+        artifact = comparison.measure(precision, path, megabytes(path), OnnxEncoder(path))
+        if reason := comparison.refusal(artifact):
             refused[precision] = reason
         else:
-            artefacts.append(artefact)
-    kept = {file for artefact in artefacts for file in graph_files(artefact.path)}
+            artifacts.append(artifact)
+    kept = {file for artifact in artifacts for file in graph_files(artifact.path)}
     for file in {*original.parent.iterdir()} - kept:
         remove(file)
-    return artefacts, refused
+    return artifacts, refused
 
 
 def file_name(source: ExportSource, precision: str) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 
 from isogloss.errors import ModelError, optional_package
 from isogloss.exporting.comparison import Comparison
-from isogloss.exporting.export import Artefact, Exported
+from isogloss.exporting.export import Artifact, Exported
 from isogloss.exporting.graph_folder import write_graph_folder
 from isogloss.exporting.onnx_graph import write_graph
 from isogloss.exporting.onnx_precision import LEVELS, SMALL
@@ -41,29 +41,29 @@ def write(source: ExportSource, folder: Path) -> Exported:
     return write_graph_folder(source, folder, "openvino", PACKAGES, write_precisions)
 
 
-def write_precisions(source: ExportSource, folder: Path) -> tuple[list[Artefact], dict[str, str]]:
+def write_precisions(source: ExportSource, folder: Path) -> tuple[list[Artifact], dict[str, str]]:
     """The graphs that are close enough, and why others were refused."""
     comparison, graphs, graph = Comparison(source), folder / "openvino", folder / "graph" / "model.onnx"
     source.on_progress(Step("exporting the graph", 0, 1))
     write_graph(source.student, graph)
     source.on_progress(Step("exporting the graph", 1, 1))
     graphs.mkdir()
-    artefacts, refused = list[Artefact](), dict[str, str]()
+    artifacts, refused = list[Artifact](), dict[str, str]()
     for precision in source.settings.precisions:
         path = graphs / FILES[precision]
         source.on_progress(Step(f"converting to {precision}", 0, 1))
         convert(graph, path, precision)
         source.on_progress(Step(f"converting to {precision}", 1, 1))
         megabytes = sum(file.stat().st_size for file in parts(path)) / 1e6
-        artefact = comparison.measure(precision, path, megabytes, OpenVinoEncoder(path))
-        if reason := comparison.refusal(artefact):
+        artifact = comparison.measure(precision, path, megabytes, OpenVinoEncoder(path))
+        if reason := comparison.refusal(artifact):
             refused[precision] = reason
             for file in parts(path):
                 remove(file)
         else:
-            artefacts.append(artefact)
+            artifacts.append(artifact)
     remove(graph.parent)
-    return artefacts, refused
+    return artifacts, refused
 
 
 def convert(graph: Path, path: Path, precision: str) -> None:

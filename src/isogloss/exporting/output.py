@@ -8,10 +8,11 @@ from typing import Any
 
 from isogloss.checksums import write_sums
 from isogloss.errors import IsoglossError
-from isogloss.exporting.export import Artefact
+from isogloss.exporting.export import Artifact
 from isogloss.exporting.source import ExportSource
 from isogloss.models.hub import UNNAMED
 from isogloss.models.saving import CARD
+from isogloss.shown import without_folders
 from isogloss.storage import atomic_write, remove_stale_files, write_json
 
 RECORD = "export.json"
@@ -41,12 +42,12 @@ def finish(
     temporary: Path,
     source: ExportSource,
     target: str,
-    artefacts: Sequence[Artefact],
+    artifacts: Sequence[Artifact],
     refused: dict[str, str],
     packages: Sequence[str] = (),
 ) -> None:
     """Write the record and the checksums of a folder whose other files are there."""
-    write_json(temporary / RECORD, record(temporary, source, target, artefacts, refused, packages))
+    write_json(temporary / RECORD, record(temporary, source, target, artifacts, refused, packages))
     write_sums(temporary, but=(CARD,))
 
 
@@ -54,49 +55,47 @@ def record(
     temporary: Path,
     source: ExportSource,
     target: str,
-    artefacts: Sequence[Artefact],
+    artifacts: Sequence[Artifact],
     refused: dict[str, str],
     packages: Sequence[str],
 ) -> dict[str, Any]:
-    """What was exported, from what, how close it is, and what was refused."""
+    """What was exported, from what, how close it is, and what was refused. It may be uploaded: it names no local folders."""
+    settings = source.settings.model_dump(mode="json")
     return {
         "target": target,
-        "model": source.name,
+        "model": without_folders(source.name),
         "fingerprint": source.student.fingerprint,
         "dimension": source.student.dimension,
         "max_tokens": source.student.max_tokens,
-        "teacher": None if source.teacher is None else source.teacher.name,
-        "settings": source.settings.model_dump(mode="json"),
+        "teacher": None if source.teacher is None else without_folders(source.teacher.name),
+        "settings": settings | {"data": without_folders(source.settings.data)},
         "measured_on": {"sentences": len(source.evaluator.texts), "languages": list(source.evaluator.languages)},
-        "artefacts": [as_data(artefact, temporary) for artefact in artefacts],
+        "artifacts": [as_data(artifact, temporary) for artifact in artifacts],
         "refused": refused,
         "versions": {name: _version(name) for name in ("isogloss", *packages)},
     }
 
 
-def show_backend(folder: Path, backend: str, graphs: Sequence[Path]) -> None:
-    """Let the usage example of the card load a graph: the folder has no weights for torch."""
-    card = folder / CARD
-    loaded = f'SentenceTransformer("{UNNAMED}"'
-    names = sorted((graph.relative_to(folder).as_posix() for graph in graphs), key=len)
+def with_backend(card: str, backend: str, graphs: Sequence[str]) -> str:
+    """A card whose usage example loads a graph, by its path in the folder: the folder has no weights for torch."""
+    loaded, first = f'SentenceTransformer("{UNNAMED}"', min(graphs, key=len)
     argument = f', backend="{backend}"'
-    if names[0] not in LOADED_BY_DEFAULT:
-        argument += f', model_kwargs={{"file_name": "{names[0]}"}}'
-    text = card.read_text(encoding="utf-8")
-    card.write_text(text.replace(f"{loaded})", f"{loaded}{argument})"), encoding="utf-8")
+    if first not in LOADED_BY_DEFAULT:
+        argument += f', model_kwargs={{"file_name": "{first}"}}'
+    return card.replace(f"{loaded})", f"{loaded}{argument})")
 
 
-def as_data(artefact: Artefact, folder: Path) -> dict[str, Any]:
-    """An artefact for JSON, with its path inside `folder`."""
-    inside = artefact.path.relative_to(folder) if artefact.path.is_relative_to(folder) else artefact.path
+def as_data(artifact: Artifact, folder: Path) -> dict[str, Any]:
+    """An artifact for JSON, with its path inside `folder`."""
+    inside = artifact.path.relative_to(folder) if artifact.path.is_relative_to(folder) else artifact.path
     return {
-        "name": artefact.name,
+        "name": artifact.name,
         "path": inside.as_posix(),
-        "megabytes": round(artefact.megabytes, 3),
-        "cosine": round(artefact.cosine, 6),
-        "accuracy": round(artefact.accuracy, 4),
-        "lost": round(artefact.lost, 3),
-        "details": artefact.details,
+        "megabytes": round(artifact.megabytes, 3),
+        "cosine": round(artifact.cosine, 6),
+        "accuracy": round(artifact.accuracy, 4),
+        "lost": round(artifact.lost, 3),
+        "details": artifact.details,
     }
 
 

@@ -45,6 +45,14 @@ class ExportSource:
         is_run = any((place / RECORD).is_file() for place in (folder, folder.parent)) if folder.is_dir() else False
         return open_finished(self.name) if is_run else None
 
+    @property
+    def title(self) -> str:
+        """What the model is called: the name of its run, as in its card, or the last part of its name."""
+        if self.run is not None:
+            return str(self.run.recipe.get("name") or self.run.folder.resolve().name)
+        folder = Path(self.name).expanduser()
+        return folder.resolve().name if folder.is_dir() else folder.name
+
     @cached_property
     def student(self) -> Student:
         """The model, on the CPU. Who changes it takes a copy."""

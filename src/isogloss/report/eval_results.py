@@ -96,19 +96,22 @@ def _repository(title: str) -> str:
     return place.repository if place is not None else ""
 
 
-def add_scores(folder: Path, scores: Sequence[MeasuredScore]) -> None:
-    """Write scores into the card of a saved model, its metadata, and `.eval_results/`; those written before are replaced."""
+def add_scores(folder: Path, scores: Sequence[MeasuredScore], whose: str = "") -> None:
+    """Write scores into the card of a saved model, its metadata, and `.eval_results/`; those written before are replaced.
+
+    `whose` says if they are those of another form of the model, such as "original".
+    """
     import yaml  # type: ignore[import-untyped]
     from huggingface_hub import EvalResultEntry, ModelCard, eval_result_entries_to_yaml
 
     on_hub = [one for one in scores if one.repository]
-    entries = [EvalResultEntry(one.repository, one.part, round(100 * one.value, 2), notes=_notes(one)) for one in on_hub]
+    entries = [EvalResultEntry(one.repository, one.part, round(100 * one.value, 2), notes=_notes(one, whose)) for one in on_hub]
     content = yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True)
     card = ModelCard.load(folder / CARD)
     others = [one for one in card.data.eval_results or [] if one.dataset_type not in KNOWN_REPOSITORIES]
     card.data.model_name = card.data.model_name or folder.name
-    card.data.eval_results = [*others, *map(_metadata, on_hub)]
-    card.text = f"{card.text.split(HEADING)[0].rstrip()}\n\n{_section(scores)}"
+    card.data.eval_results = [*others, *(_metadata(one, whose) for one in on_hub)]
+    card.text = f"{card.text.split(HEADING)[0].rstrip()}\n\n{_section(scores, whose)}"
     make_folder(folder / FOLDER)
     write_text(folder / FOLDER / FILE, content)
     write_text(folder / CARD, str(card).rstrip() + "\n")
@@ -116,13 +119,13 @@ def add_scores(folder: Path, scores: Sequence[MeasuredScore]) -> None:
         write_sums(folder, but=(CARD,))
 
 
-def _metadata(score: MeasuredScore) -> "EvalResult":
+def _metadata(score: MeasuredScore, whose: str) -> "EvalResult":
     from huggingface_hub import EvalResult
 
     return EvalResult(
         task_type="sentence-similarity",
         dataset_type=score.repository,
-        dataset_name=f"{score.title}: {score.part}",
+        dataset_name=f"{score.title}: {score.part}" + _of(whose),
         dataset_config=score.part,
         metric_type=score.measure.lower().replace(" ", "_"),
         metric_name=score.measure,
@@ -130,14 +133,18 @@ def _metadata(score: MeasuredScore) -> "EvalResult":
     )
 
 
-def _notes(score: MeasuredScore) -> str:
+def _of(whose: str) -> str:
+    return f" ({whose})" if whose else ""
+
+
+def _notes(score: MeasuredScore, whose: str) -> str:
     span = "" if score.interval is None else "; 95 % interval {:.1f} to {:.1f}".format(*(100 * one for one in score.interval))
-    return f"{score.title}: {score.measure} × 100, measured by isogloss{span}"
+    return f"{score.title}: {score.measure} × 100{_of(whose)}, measured by isogloss{span}"
 
 
-def _section(scores: Sequence[MeasuredScore]) -> str:
+def _section(scores: Sequence[MeasuredScore], whose: str) -> str:
     """The tables in Markdown, one per title."""
-    lines = [HEADING, "", "Measured by `isogloss evaluate`, × 100, with 95 % bootstrap intervals."]
+    lines = [HEADING + _of(whose), "", "Measured by `isogloss evaluate`, × 100, with 95 % bootstrap intervals."]
     for title in dict.fromkeys(score.title for score in scores):
         own = [score for score in scores if score.title == title]
         lines += ["", f"{title}:", "", f"| | {own[0].measure} | interval |", "|---|---|---|"]

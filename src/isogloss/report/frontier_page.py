@@ -38,7 +38,7 @@ class Point:
 
 
 def frontier_page(
-    title: str, note: str, points: Sequence[Point], budget: tuple[float, str], languages: Sequence[LanguageRow]
+    title: str, note: str, warning: str, points: Sequence[Point], budget: tuple[float, str], languages: Sequence[LanguageRow]
 ) -> str:
     """The whole file."""
     rooms = [
@@ -50,6 +50,7 @@ def frontier_page(
         "frontier.html",
         title=title,
         note=note,
+        warning=warning,
         best=best,
         rooms=rooms,
         keys=KINDS,

@@ -1,29 +1,35 @@
 """The model card of a run, and the saved student that it belongs to."""
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 from isogloss import recipes
 from isogloss.config import Recipe
-from isogloss.config.sections import TEACHER_LOSSES
+from isogloss.config.sections import TEACHER_LOSSES, OutputSettings
 from isogloss.corpora.store import leak_scan_of, leaks_in_words
 from isogloss.evaluation.sts_dev import SPEARMAN
 from isogloss.models.saving import set_matryoshka_dimensions
 from isogloss.models.student import Student
 from isogloss.report.card import CardInfo, StageScore, example_sentences, model_card
 from isogloss.runs.run import RunResult
+from isogloss.shown import without_folders
 from isogloss.types import PairSource
+
+TOML_TEXT = re.compile(r'(prompt = )?("(?:[^"\\]|\\.)*")')  # prompts are no names of files
 
 
 def card_info(
     recipe: Recipe, result: RunResult, pairs: PairSource | None, training: dict[str, Any], trained_on: str
 ) -> CardInfo:
     """What the card says. `training` is stored beside the model; `trained_on` is the same in words."""
-    teacher, is_new = recipe.teacher.model if _uses_teacher(recipe) else "", recipe.student.kind == "bilstm"
+    is_new, start = recipe.student.kind == "bilstm", without_folders(recipe.student.model)
+    teacher = without_folders(recipe.teacher.model) if _uses_teacher(recipe) else ""
     how = f"distilled from `{teacher}`" if teacher else f"trained ({', '.join(stage.name for stage in recipe.stages)})"
     return CardInfo(
         name=recipe.name,
-        description=f"`{recipe.name if is_new else recipe.student.model}` {how} with isogloss on {trained_on}.",
+        description=f"`{recipe.name if is_new else start}` {how} with isogloss on {trained_on}.",
         base_model="" if is_new else recipe.student.model,
         teacher=teacher,
         languages=sorted(recipe.languages if pairs is None else {*pairs.languages, pairs.source_language}),
@@ -38,8 +44,18 @@ def card_info(
         corpora=training.get("corpora", {}),
         leak_scan=leaks_in_words(leak_scan_of(training)) if "leak_scan" in training else "",
         examples=() if pairs is None else example_sentences(pairs),
-        recipe=recipes.dump(recipe, comments=False, defaults=False),
+        recipe=published_recipe(recipe),
     )
+
+
+def published_recipe(recipe: Recipe) -> str:
+    """The recipe as a card shows it: without the folders of this machine."""
+    anywhere = recipe.replace(output=OutputSettings(license=recipe.output.license))
+
+    def shown(found: re.Match[str]) -> str:
+        return found[0] if found[1] else json.dumps(without_folders(json.loads(found[2])), ensure_ascii=False)
+
+    return TOML_TEXT.sub(shown, recipes.dump(anywhere, comments=False, defaults=False))
 
 
 def save_student(recipe: Recipe, student: Student, folder: Path, info: CardInfo, training: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace as replaced
 from pathlib import Path
 from typing import Any
 
-from isogloss.amounts import amount
+from isogloss.amounts import amount, listed
 from isogloss.config import Recipe
 from isogloss.config.stages import TranslateStage
 from isogloss.corpora.store import Store, leak_scan_of, training_data
@@ -132,7 +132,7 @@ def _save(run: Run, result: RunResult, student: Student, pairs: PairSource | Non
         if other_text:  # only the pairs were scanned for leaks
             del training["leak_scan"]
             training["other_text"] = other_text
-    info = card_info(run.recipe, result, pairs, training, ", ".join(trained_on))
+    info = card_info(run.recipe, result, pairs, training, listed(trained_on))
     save_student(run.recipe, student, result.model, info, training)
 
 

@@ -18,18 +18,20 @@ from isogloss.errors import IsoglossError, ModelError
 from isogloss.models.loading import local_model_folder
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.shapes import TEXT, Each, check
-from isogloss.storage import cache_folder, content_hash, file_hash, make_folder, read_json, write_json
+from isogloss.storage import cache_folder, content_hash, file_hash, folder_lock, make_folder, read_json, write_json
 from isogloss.web import user_agent
 
 logger = logging.getLogger(__name__)
 
 EXPORT_RECORD = "export.json"
-RECORD_SHAPE = {"fingerprint": TEXT, "artefacts": [{"name": TEXT, "path": TEXT}], "refused": Each(TEXT, TEXT)}
+RECORD_SHAPE = {"fingerprint": TEXT, "artifacts": [{"name": TEXT, "path": TEXT}], "refused": Each(TEXT, TEXT)}
 KNOWN = ".known.json"  # after the name of an export's folder
 KNOWN_SHAPE = {"files": TEXT, "export": TEXT, "refused": TEXT}
 CPU_FLAGS = Path("/proc/cpuinfo")
 IN_CACHE = "served"
 MEASURED = 100  # sentences per language on which the int8 graph is compared with the model
+MAKING, WAITING = "ONNX export, once", "waiting for export"
+BUSY = "another isogloss is exporting the model", "wait for it"
 INT8: Precision = "int8"
 FP32: Precision = "fp32"
 GRAPHS: dict[str, str] = {INT8: "*int8*.onnx", FP32: "model.onnx"}  # of folders that other programs wrote
@@ -72,42 +74,67 @@ def existing_export(place: str, precision: str) -> Export:
 def int8_export(model: str, on_progress: OnProgress = silent) -> Export:
     """The int8 graph of a model: found, or made. Raises `NoInt8` if the model loses too much in int8."""
     files = _files_key(model)
-    if files:
-        for folder in _places(model, files):
-            if _is_noted(folder, files) and (found := _int8_in(folder)):
-                return found
-    return _checked_or_made(model, files, on_progress)
+    return _noted(model, files) or _checked_or_made(model, files, on_progress)
+
+
+def _noted(model: str, files: str) -> Export | None:
+    """The export that is known to be of these files."""
+    for folder in _places(model, files) if files else ():
+        if _is_noted(folder, files) and (found := _int8_in(folder)):
+            return found
+    return None
 
 
 def _checked_or_made(model: str, files: str, on_progress: OnProgress) -> Export:
-    from isogloss.exporting.export import default_folder, export
+    from isogloss.exporting.export import default_folder
     from isogloss.exporting.source import ExportSource
 
-    settings = ExportSettings(precisions=(INT8,), cpu=this_cpu(), max_queries=MEASURED, max_candidates=MEASURED)
-    source = ExportSource(model, settings, on_progress=on_progress)
+    source = ExportSource(model, _settings(), on_progress=on_progress)
     fingerprint = source.student.fingerprint
-    for folder in _places(model, files or fingerprint):
-        if _fingerprint(folder) == fingerprint and (found := _int8_in(folder)):
-            _note(folder, files)
-            return found
-    own = default_folder(source, "onnx") if source.run is not None else None
-    folder = own if own is not None and not own.exists() else _in_cache(files or fingerprint)
-    on_progress(Step("ONNX export, once", 0, 1))
+    in_cache, own = _in_cache(files or fingerprint), default_folder(source, "onnx") if source.run is not None else None
+
+    def found() -> Export | None:
+        for folder in _places(model, files or fingerprint):
+            if _fingerprint(folder) == fingerprint and (export := _int8_in(folder)):
+                _note(folder, files)
+                return export
+        return None
+
+    def made(folder: Path) -> Export:
+        with folder_lock(folder.parent, *BUSY, on_wait=lambda: on_progress(Step(WAITING, 0, 1))):
+            # another process may have made it meanwhile, or found that it cannot be made
+            return _noted(model, files) or found() or _made(model, files, folder, on_progress)
+
+    if existing := found():
+        return existing
+    if own is not None and not own.exists():
+        try:
+            return made(own)
+        except ModelError:
+            raise
+        except IsoglossError as error:
+            logger.info("%s; the int8 export is in %s", error.message, in_cache)
+    return made(in_cache)
+
+
+def _made(model: str, files: str, folder: Path, on_progress: OnProgress) -> Export:
+    from isogloss.exporting.export import export
+
+    on_progress(Step(MAKING, 0, 1))
     try:
-        export(model, "onnx", folder, settings=settings, on_progress=on_progress)
+        export(model, "onnx", folder, settings=_settings(), on_progress=on_progress)
     except ModelError as error:
         _note(folder, files, refused=error.message)
         raise NoInt8(error.message, error.hint) from error
-    except IsoglossError:  # the run's folder cannot be written
-        if folder != own:
-            raise
-        folder = _in_cache(files or fingerprint)
-        export(model, "onnx", folder, settings=settings, on_progress=on_progress)
-    on_progress(Step("ONNX export, once", 1, 1))
+    on_progress(Step(MAKING, 1, 1))
     _note(folder, files)
     found = _int8_in(folder)
     assert found is not None, "it was just exported"
     return found
+
+
+def _settings() -> ExportSettings:
+    return ExportSettings(precisions=(INT8,), cpu=this_cpu(), max_queries=MEASURED, max_candidates=MEASURED)
 
 
 def _places(model: str, key: str) -> Iterator[Path]:
@@ -151,8 +178,8 @@ def _int8_in(folder: Path) -> Export | None:
 
 def _recorded(folder: Path, precision: str) -> list[str]:
     """The paths of graphs of a precision, in the record of an export."""
-    artefacts = _record(folder).get("artefacts", ())
-    return [one["path"] for one in artefacts if one["name"].startswith(precision) and _is_right_here(one["path"])]
+    artifacts = _record(folder).get("artifacts", ())
+    return [one["path"] for one in artifacts if one["name"].startswith(precision) and _is_right_here(one["path"])]
 
 
 def this_cpu() -> Cpu:

@@ -17,5 +17,5 @@ def finished(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         rows.setdefault(pair.source, {"split": pair.split})[pair.language] = pair.target
     lines = ["split\ten\tde\tru"] + [f"{row['split']}\t{en}\t{row['de']}\t{row['ru']}" for en, row in rows.items()]
     (folder / "pairs.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    changes = ("student.trim=off", "training.train_layers=0")
+    changes = ("student.trim=off", "training.train_layers=0", "output.license=mit")
     return run(tiny_recipe(models, folder / "pairs.tsv", folder / "run", *changes)).folder

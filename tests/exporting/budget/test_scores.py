@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 from isogloss.config.exporting import ExportSettings
-from isogloss.exporting.budget.scores import Prefix, Scorer, is_split, sentences_per_second, spread_texts
+from isogloss.evaluation.alignment import LanguageResult, PerQuery
+from isogloss.evaluation.regressions import in_words
+from isogloss.exporting.budget.scores import Prefix, Scorer, clear_losses, is_split, sentences_per_second, spread_texts
 from isogloss.exporting.source import ExportSource
 from isogloss.models.encoder import load
 from isogloss.progress import OnProgress, silent
-from isogloss.types import FloatArray
+from isogloss.types import FloatArray, LanguageScores
 from tiny import PAIRS, KnownVectors
 
 
@@ -64,6 +66,48 @@ def test_too_few_sentences_are_not_split(tmp_path: Path, models: Path) -> None:
     found = scorer(vectors, vectors)
     assert not is_split(scorer.evaluator) and found.chosen_by == found.shown
     assert found.shown.teacher_index is None
+
+
+def results(de: FloatArray, ru: FloatArray) -> list[LanguageResult]:
+    """Results where query `n` of each language belongs to source sentence `n`, and cosines are the same numbers."""
+    rows = np.arange(len(de))
+    return [
+        LanguageResult(
+            LanguageScores(language, len(rows), None, float(values.mean()), 1.0, None),
+            {name: PerQuery(values.astype(float), rows) for name in ("to_source", "from_source", "cosine")},
+        )
+        for language, values in (("de", de), ("ru", ru))
+    ]
+
+
+@pytest.mark.parametrize(("odd", "lost"), [(1, {"average", "de"}), (0, set()), (None, {"average", "de"})])
+def test_clear_losses_are_those_on_the_half_that_is_shown(odd: int | None, lost: set[str]) -> None:
+    """A quarter of all queries is lost in German, all of them odd ones; one in Russian is noise; cosines do not count."""
+    whole, de, ru = (np.ones(80, dtype=np.float32) for _ in range(3))
+    de[1:41:2], ru[3] = 0, 0
+    found = clear_losses(results(whole, whole), results(de, ru), odd)
+    assert {one.language for one in found} == lost and {one.score for one in found} <= {"to_source", "from_source"}
+    share = {1: 0.5, None: 0.75}.get(odd)
+    assert all((one.before, one.after) == (1.0, share) for one in found if one.language == "de")
+    if lost:
+        assert in_words(found).startswith("on the held-out pairs the model is worse than the original: ")
+    assert not clear_losses(results(de, ru), results(whole, whole), odd), "better is no loss"
+
+
+def test_losses_are_measured_against_the_original(models: Path, tmp_path: Path) -> None:
+    lines = [f"{pair.source}\t{pair.target}\t{pair.language}" for pair in PAIRS]
+    (tmp_path / "pairs.tsv").write_text("\n".join(["source\ttarget\tlanguage", *lines]), encoding="utf-8")
+    teacher = str(models / "teacher")
+    scorer = Scorer(source := ExportSource(teacher, ExportSettings(), [str(tmp_path / "pairs.tsv")], teacher), 16)
+    texts, source_of = scorer.evaluator.texts, {pair.target: pair.source for pair in PAIRS}
+    perfect = source.student.encode([source_of.get(text, text) for text in texts])
+    assert scorer(perfect, perfect).losses == ()
+    german = np.array([row for row, text in enumerate(texts) if text in scorer.evaluator.targets["de"]])
+    worse = perfect.copy()
+    worse[german] = perfect[np.roll(german, 1)]
+    losses = scorer(worse, perfect).losses
+    assert {one.language for one in losses} >= {"de"} and "ru" not in {one.language for one in losses}
+    assert all(one.before == 1.0 and one.stage == "the original" for one in losses if one.language == "de")
 
 
 class Counting(KnownVectors):

@@ -73,6 +73,8 @@ def _tell_lost(result: Budgeted) -> None:
         tell(f"By language: {listed([f'{one.language} {one.points:.1f}' for one in worse])}.")
     if better == "loses" and not worse:
         tell("No language loses anything.")
+    if result.warning:
+        tell(f"! {result.warning}")
     if result.cut_index:
         tell("Its embeddings are truncated: truncate the vectors in the teacher's index to the same size, and normalize them.")
     if result.best.candidate.trim == "corpus":

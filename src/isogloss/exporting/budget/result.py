@@ -5,12 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from isogloss.evaluation.regressions import Regression, in_words
 from isogloss.exporting.budget.frontier import Scores, Tried, frontier
 from isogloss.exporting.budget.megabytes import in_megabytes
 from isogloss.report.frontier_page import Point, frontier_page, frontier_picture
 from isogloss.storage import write_json, write_text
 
 NAME = "frontier"
+SCORE = {  # by whether a teacher is known
+    True: "mean of accuracy in the teacher's index and in translation retrieval",
+    False: "accuracy in translation retrieval",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,8 @@ class Budgeted:
     halves: bool  # whether the best was chosen on other sentences than those that scores are shown of
     cut_index: bool  # whether the teacher's index has to be cut like the embeddings
     all_layers: int
+    losses: tuple[Regression, ...] = ()  # scores of the best that are clearly lower than the original's
+    name: str = ""  # of the original
 
     @property
     def frontier(self) -> list[Tried]:
@@ -65,10 +72,18 @@ class Budgeted:
         rows = [Lost("average", self.original.shown, self.best.shown)]
         return rows + [Lost(code, self.original.languages[code], own) for code, own in self.languages.items()]
 
+    @property
+    def warning(self) -> str:
+        """What the best does clearly worse than the original, and what to do; or nothing."""
+        if not self.losses:
+            return ""
+        smaller = self.best.candidate.trim == "corpus"
+        advice = "leave the corpus vocabulary out (--trims off,alphabet)" if smaller else "raise --budget"
+        return f"{in_words(self.losses)}. If these languages matter, {advice}."
+
     def note(self) -> str:
         """How the scores were measured."""
-        what = "mean of accuracy in the teacher's index and in translation retrieval"
-        what = what if self.original.shown.teacher_index is not None else "accuracy in translation retrieval"
+        what = SCORE[self.original.shown.teacher_index is not None]
         split = "the best was chosen on one half of the held-out sentences and is scored on the other"
         same = "the best was chosen on the sentences that it is scored on: there are too few to split"
         return f"Score: {what}, in %; {split if self.halves else same}."
@@ -96,6 +111,7 @@ class Budgeted:
                 "score": round(self.original.shown.mean, 4),
             },
             "lost": {one.language: round(one.points, 2) for one in self.lost},
+            "regressions": [one.as_dict() for one in self.losses],
             "tried": [row(one) for one in self.tried],
         }
 
@@ -104,11 +120,11 @@ def write_frontier(result: Budgeted) -> None:
     """Write the numbers, the page and the picture beside the model."""
     points = [_point(one, result) for one in result.tried if one.measured]
     mark = result.budget / 1e6, f"budget: {in_megabytes(result.budget)}"
-    title = f"What fits into {in_megabytes(result.budget)}"
+    title = f"{result.name}: what fits into {in_megabytes(result.budget)}"
     languages = [(one.language, one.before.mean, one.after.mean, one.points) for one in result.lost]
     write_json(result.folder / f"{NAME}.json", result.as_dict())
     write_text(result.folder / f"{NAME}.svg", frontier_picture(points, mark))
-    write_text(result.folder / f"{NAME}.html", frontier_page(title, result.note(), points, mark, languages))
+    write_text(result.folder / f"{NAME}.html", frontier_page(title, result.note(), result.warning, points, mark, languages))
 
 
 def _point(one: Tried, result: Budgeted) -> Point:

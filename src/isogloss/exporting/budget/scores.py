@@ -11,8 +11,9 @@ from functools import cached_property
 
 import numpy as np
 
-from isogloss.evaluation.alignment import AlignmentEvaluator, LanguageResult
+from isogloss.evaluation.alignment import AlignmentEvaluator, LanguageResult, PerQuery
 from isogloss.evaluation.metrics import cosines, unit
+from isogloss.evaluation.regressions import Regression, regressions
 from isogloss.exporting.budget.frontier import Scores
 from isogloss.exporting.source import ExportSource
 from isogloss.models.encoder import Encoder
@@ -21,17 +22,23 @@ from isogloss.types import FloatArray
 
 ROUNDS = 3
 BATCH = 32  # sentences
+ORIGINAL = "the original"
+FOUND = ("teacher_index", "to_source", "from_source")  # a lower cosine alone is no loss
 Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
 class HalvesMeasured:
-    """The scores of one model on both halves, those of each language on the second, and its cosine to the original."""
+    """The scores of one model on both halves, those of each language on the second, and its cosine to the original.
+
+    `losses` are scores on the second half that are clearly lower than the original's, in a language or on average.
+    """
 
     chosen_by: Scores
     shown: Scores
     languages: dict[str, Scores]
     cosine: float
+    losses: tuple[Regression, ...] = ()
 
 
 class Prefix:
@@ -73,12 +80,29 @@ class Scorer:
         """Scores of the embeddings of the evaluator's texts; `original` has those of the original model."""
         results = self.evaluator.score(vectors)
         halves = [[_scores(result, odd) for result in results] for odd in (0, 1)]
-        if any(None in half for half in halves):  # too few sentences to split
+        is_too_small = any(None in half for half in halves)
+        if is_too_small:
             halves = [[_scores(result, None) for result in results]] * 2
         first, second = ([one for one in half if one is not None] for half in halves)
         languages = {result.scores.language: one for result, one in zip(results, second, strict=True)}
         reference = prefix(original, self.dimension) if self.cut else original
-        return HalvesMeasured(_mean(first), _mean(second), languages, float(cosines(vectors, reference).mean()))
+        losses = clear_losses(self.source.evaluator.score(original), results, None if is_too_small else 1)
+        return HalvesMeasured(_mean(first), _mean(second), languages, float(cosines(vectors, reference).mean()), losses)
+
+
+def clear_losses(before: Sequence[LanguageResult], after: Sequence[LanguageResult], odd: int | None) -> tuple[Regression, ...]:
+    """Scores of a copy on one half of the queries (None: on all) that are lower than the original's, by more than noise."""
+    found = regressions(ORIGINAL, *([_half(result, odd) for result in results] for results in (before, after)))
+    return tuple(one for one in found if one.clear)
+
+
+def _half(result: LanguageResult, odd: int | None) -> LanguageResult:
+    """The values that candidates are compared by, on one half of the queries."""
+    kept = {name: one for name, one in result.per_query.items() if name in FOUND}
+    if odd is not None:
+        halves = {name: one.sources % 2 == odd for name, one in kept.items()}
+        kept = {name: PerQuery(one.values[halves[name]], one.sources[halves[name]]) for name, one in kept.items()}
+    return result._replace(per_query=kept)
 
 
 def is_split(evaluator: AlignmentEvaluator) -> bool:

@@ -7,6 +7,7 @@
 What is in OUT/work is reused, so the same command continues after an interruption.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from isogloss.config.exporting import BudgetSettings, Precision
 from isogloss.errors import IsoglossError
+from isogloss.exporting.budget.card import BudgetCard
 from isogloss.exporting.budget.forms import Form, Forms
 from isogloss.exporting.budget.frontier import Candidate, Tried, best_within
 from isogloss.exporting.budget.megabytes import in_megabytes, parse_budget
@@ -25,7 +27,6 @@ from isogloss.exporting.budget.sizes import Sizes
 from isogloss.exporting.export import default_folder
 from isogloss.exporting.source import ExportSource
 from isogloss.models.encoders.onnx import OnnxEncoder
-from isogloss.models.hub import UNNAMED
 from isogloss.models.saving import refuse_other_content
 from isogloss.models.student import Student
 from isogloss.progress import OnProgress, Step, silent
@@ -34,18 +35,10 @@ from isogloss.shapes import as_type
 from isogloss.storage import WORK, atomic_write, content_hash, folder_lock, read_json, remove_stale_files, write_json
 from isogloss.types import FloatArray
 
+logger = logging.getLogger(__name__)
+
 MODEL = "model"
 STAGE = "measuring what fits"
-CARD_TEXT = """# {name}, {precision}
-
-{name} as an ONNX graph, made by `isogloss export --budget`: {what}.
-
-```python
-from sentence_transformers import SentenceTransformer
-
-model = SentenceTransformer("{placeholder}", backend="onnx")
-```
-"""
 
 
 def export_within_budget(
@@ -109,20 +102,25 @@ class BudgetSearch:
         if best is None:  # the prediction was a little too low
             raise self._nothing_fits(min(one.bytes for one in tried.values() if one.measured))
         chosen = next(key for key, one in tried.items() if one is best)
-        size = self._write(*chosen)
+        original = self.original()
+        size = self._write(*chosen, kept[chosen], original)
         result = Budgeted(
             folder=self.folder,
             model=self.folder / MODEL,
             budget=self.budget,
             best=best,
             tried=tuple(sorted(tried.values(), key=lambda one: one.bytes)),
-            original=self.original(),
+            original=original,
             languages=kept[chosen].measured.languages,
             size=size,
             halves=is_split(self.scorer(self.source.student.dimension).evaluator),
             cut_index=best.candidate.dimension != self.source.student.dimension and self.source.teacher is not None,
             all_layers=self.forms.all_layers,
+            losses=kept[chosen].measured.losses,
+            name=self.source.title,
         )
+        if result.warning:
+            logger.warning("%s", result.warning)
         write_frontier(result)
         return result
 
@@ -141,7 +139,7 @@ class BudgetSearch:
             return found
 
     def _predicted(self, forms: Sequence[Form]) -> dict[tuple[Form, Precision], int]:
-        sizes = Sizes(self.forms, self.settings.precisions, self.card, self.work)
+        sizes = Sizes(self.forms, self.settings.precisions, self._card.blank, self.work)
         found: dict[tuple[Form, Precision], int] = {}
         for done, form in enumerate(forms, 1):
             found |= {(form, precision): sizes(form, precision) for precision in self.settings.precisions}
@@ -192,7 +190,7 @@ class BudgetSearch:
             student, scorer = self.forms.open(form), self.scorer(form.dimension)
             for precision, proto in self._graphs(student, missing):
                 with temporary_model(self.work) as folder:
-                    ship(student, proto, folder, self.card(form, precision))
+                    ship(student, proto, folder, self._card.blank(form, precision))
                     encoder = OnnxEncoder(folder)
                     title = f"embedding, {form.layers or 'no'} layers, {precision}"
                     vectors = encoder.encode(scorer.evaluator.texts, self.source.on_progress, title)
@@ -206,11 +204,9 @@ class BudgetSearch:
         reduced = self.settings.cpu == "avx2"
         return graphs(student, precisions, self.work, self.source.calibration_texts, reduced)
 
-    def card(self, form: Form, precision: Precision) -> str:
-        """The model card of a candidate."""
-        name = Path(self.source.name).name
-        what = f"{form.describe(self.forms.all_layers)}, {form.dimension} dimensions, {precision}"
-        return CARD_TEXT.format(name=name, precision=precision, what=what, placeholder=UNNAMED)
+    @cached_property
+    def _card(self) -> BudgetCard:
+        return BudgetCard(self.source, self.forms.all_layers, self.budget)
 
     def _read(self, form: Form, precision: Precision) -> Kept | None:
         try:
@@ -228,12 +224,13 @@ class BudgetSearch:
         named = self.source.student.fingerprint, repr(form), precision, int8, cut, teacher, pairs, sentences
         return self.work / f"measured-{content_hash(*named, *scorer.evaluator.texts)[:16]}.json"
 
-    def _write(self, form: Form, precision: Precision) -> int:
+    def _write(self, form: Form, precision: Precision, measured: Kept, original: Original) -> int:
         """Write the folder of a candidate; returns its bytes."""
         student = self.forms.open(form)
+        card = self._card(form, precision, measured.size, measured.measured, original.languages)
         ((_precision, proto),) = self._graphs(student, [precision])
         with atomic_write(self.folder / MODEL) as temporary:
-            ship(student, proto, temporary, self.card(form, precision))
+            ship(student, proto, temporary, card)
         return folder_bytes(self.folder / MODEL)
 
 
