@@ -4,6 +4,7 @@ import dataclasses
 import math
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ from isogloss.losses.combined import CombinedLoss, LossBatch, needed
 from isogloss.losses.moving_teacher import follow_
 from losses.drawn import LOSSES, a_batch, batches, drawn, gradients, tracked
 
-EVERY_WEIGHT = dict.fromkeys(NAMES, 1.0)
+EVERY_WEIGHT: dict[str, Any] = dict.fromkeys(NAMES, 1.0)
 ALL = CombinedLoss(LossSettings(**EVERY_WEIGHT, margin=0.1, dimensions=(3,)))
 each = pytest.mark.parametrize("name", LOSSES)
 
