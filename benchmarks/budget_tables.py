@@ -12,6 +12,9 @@ def budget_table(found: dict[str, Any]) -> str:
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in found["budgets"]:
+        if "refused" in row:
+            lines.append(f"| {row['budget']} | {row['refused']} | | | | | | | |")
+            continue
         best = row["best"]
         index, retrieval = (best["shown"][name] for name in ("teacher_index", "retrieval"))
         worst = max((code for code in row["lost"] if code != "average"), key=lambda code: row["lost"][code])

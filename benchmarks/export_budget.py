@@ -16,6 +16,7 @@ from provenance import provenance
 
 from isogloss.cli.screens.progress import progress
 from isogloss.config.exporting import BudgetSettings
+from isogloss.errors import IsoglossError
 from isogloss.exporting.budget.result import Budgeted
 from isogloss.exporting.budget.retraining import SEED
 from isogloss.exporting.budget.search import export_within_budget
@@ -57,7 +58,13 @@ def main() -> None:
     for budget in args.budgets.split(","):
         began = time.perf_counter()
         with progress() as bars:
-            found = export_within_budget(args.run, budget, args.work, settings=settings, on_progress=bars)
+            try:
+                found = export_within_budget(args.run, budget, args.work, settings=settings, on_progress=bars)
+            except IsoglossError as error:
+                if largest is None:
+                    raise
+                rows.append({"budget": budget, "refused": error.message.removeprefix(f"{args.run}: ")})
+                continue
         rows.append(facts_of(found, budget, time.perf_counter() - began))
         largest = found if largest is None else largest
     assert largest is not None, "there is at least one budget"
