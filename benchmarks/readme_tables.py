@@ -71,9 +71,9 @@ def overview_table(
             *task_rows(tasks),
             f"| encode, BERT-base size | {card} | {encode_gpu['isogloss']['sentences_per_second']:,} sentences/s"
             f" | {st} (fp16) {half['sentences_per_second']:,} | **{encode_gpu['times_faster']['half_at_its_best']:.1f} ×** |",
-            f"| train, multilingual-e5-small | 2 cores | {rates['isogloss']:.1f} pairs/s | {st} {rates['peer']:.1f}"
+            f"| train, multilingual-e5-small, float32 | 2 cores | {rates['isogloss']:.1f} pairs/s | {st} {rates['peer']:.1f}"
             f" | **{train_cpu['times_faster']:.1f} ×** |",
-            f"| encode, multilingual-e5-small | 2 cores | {many['sentences_per_second']['isogloss']:.0f} sentences/s"
+            f"| encode, multilingual-e5-small, float32 | 2 cores | {many['sentences_per_second']['isogloss']:.0f} sentences/s"
             f" | {st} {many['sentences_per_second'][many['best']]:.0f} | **{many['times_faster_than_best']:.1f} ×** |",
             f"| mine {size} sentences | 2 cores | {seconds['isogloss']:.0f} s | {fastest} {seconds[fastest]:.0f} s"
             f" | **{mining['times_faster']:.1f} ×** |",
