@@ -234,7 +234,8 @@ def test_a_recipe_that_follows_a_teacher_needs_one(isogloss: Call, models: Path,
     assert refused.err == (
         "isogloss: losses.mse needs a teacher, but there is none\nhint: set teacher.model, or set losses.mse = 0\n"
     )
-    refused = isogloss("quickstart", *(part for one in UNTAUGHT for part in ("--set", one)))
+    untaught = (*UNTAUGHT, "losses.bank_similarity=0")
+    refused = isogloss("quickstart", *(part for one in untaught for part in ("--set", one)))
     assert refused.code == 2 and "quickstart needs a teacher, but teacher.model is empty" in refused.err
 
 
