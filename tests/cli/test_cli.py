@@ -18,6 +18,7 @@ from tiny import UNTAUGHT, tiny_recipe
 VERBS = (
     "quickstart",
     "run",
+    "forecast",
     "init",
     "prepare",
     "corpora",
