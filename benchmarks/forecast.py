@@ -91,8 +91,8 @@ def compared(
     small = every.replace(sizes=tuple(map(str, sizes)), at=tuple(sorted(reached)))
     rows = []
     for score in SCORES:
-        both = (forecast(recipe, folder, one.replace(score=score), on_progress) for one in (small, every))
-        rows += rows_of(*both, recipe.seed)
+        few, more = (forecast(recipe, folder, one.replace(score=score), on_progress) for one in (small, every))
+        rows += rows_of(few, more, recipe.seed)
     return rows, [{"pairs": one.pairs, "seconds": one.seconds} for one in whole.runs]
 
 

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from isogloss.models.student import Student as Student
     from isogloss.runs.adding import add as add
     from isogloss.runs.clean import clean as clean
-    from isogloss.runs.forecast import forecast as forecast
     from isogloss.runs.pipeline import run as run
     from isogloss.training.distillation import distill as distill
     from isogloss.training.train import train as train
@@ -65,7 +64,6 @@ _HOMES = {
     "embed": "isogloss.models.cached_encoder:embed",
     "evaluate": "isogloss.evaluation.alignment:evaluate",
     "export": "isogloss.exporting.export:export",
-    "forecast": "isogloss.runs.forecast:forecast",
     "load": "isogloss.models.encoders.open:open_encoder",
     "mine": "isogloss.mining.mine:mine",
     "open_index": "isogloss.index.open:open_index",
