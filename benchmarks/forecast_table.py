@@ -25,9 +25,9 @@ def forecast_table(found: dict[str, Any]) -> str:
     seeds = "one seed" if len(found["seeds"]) == 1 else f"{len(found['seeds'])} seeds"
     lines += [
         "",
-        f"Accuracy in the teacher's index (%), forecast from runs with {sizes} pairs per language, with 95 % intervals; "
-        f"measured by larger runs, with standard errors. {found['student']}, taught by {found['teacher']}, one epoch, {seeds}. What was"
-        f" measured is within the interval (allowing for its own error) in {counts} cases."
+        f"Accuracy in the teacher's index (%), forecast from runs with {sizes} pairs per language, with 95 % intervals;"
+        f" measured by larger runs, with standard errors. {found['student']}, taught by {found['teacher']}, one epoch,"
+        f" {seeds}. What was measured is within the interval (allowing for its own error) in {counts} cases."
         " ([script](../benchmarks/forecast.py), [result](../benchmarks/results/forecast.json))",
     ]
     return "\n".join(lines)
