@@ -30,8 +30,8 @@ def test_the_command_runs_and_reuses_its_runs(
     given = ("forecast", "r.toml", "--wanted", 70, "--sizes", "8,16,1/1", "--set", "seed=3", "--at", "40,400")
     assert isogloss(*given) == 0
     first = capsys.readouterr()
-    assert "forecast from runs with 8, 16 and 32 pairs per language" in first.out
-    assert "40 pairs" in first.out and "de: 70 %" in first.out and "Runs and numbers: runs/mine-forecast" in first.out
+    assert "forecast from runs; pairs per language: 8, 16 and 32" in first.out
+    assert " 40 " in first.out and "de: 70 %" in first.out and "Runs and numbers: runs/mine-forecast" in first.out
     assert isogloss(*given, "--json") == 0
     told = json.loads(capsys.readouterr().out)
     assert told == read_json(Path("runs/mine-forecast/forecast.json")) and told["wanted"] == 0.7
@@ -52,11 +52,11 @@ def language(needed: Estimate, enough: float = 1.0, misfit: float = 1.0) -> Lang
     [
         (
             language(Estimate(12_345, 9_876, 23_456)),
-            "de: 91 % needs about 12,000 pairs (9,900 to 23,000; there are 8,000 pairs), a run of about 12 min here.\n",
+            "de: 91 % needs about 12,000 pairs (9,900 to 23,000; you have 8,000), a run of about 12 min here.\n",
         ),
         (
             language(Estimate(12_345, 9_876, np.inf), enough=0.9),
-            "(9,900 or more, perhaps no number is enough; there are 8,000 pairs), a run of about 12 min here. 10% of",
+            "(9,900 or more, perhaps no number is enough; you have 8,000), a run of about 12 min here. 10% of",
         ),
         (
             language(Estimate(np.inf, 9_876, np.inf), enough=0.3),
@@ -66,7 +66,8 @@ def language(needed: Estimate, enough: float = 1.0, misfit: float = 1.0) -> Lang
             language(Estimate(np.inf, np.inf, np.inf), enough=0.01),
             "de: 91 % is not reachable by more pairs of this kind (the curve levels off at 93.2 (91–98)).\n",
         ),
-        (language(Estimate(1e6, 9_876, 1e8)), "That is over 30 times the largest run"),
+        (language(Estimate(12_345, np.inf, np.inf), enough=0.01), "(12,000 or more, perhaps no number is enough; you have"),
+        (language(Estimate(1e6, 9_876, 1e8)), "That is more than 30-fold the largest run"),
         (language(Estimate(12_345, 9_876, 23_456), misfit=3.0), "not on a curve of this form"),
     ],
 )
@@ -74,11 +75,11 @@ def test_the_sentence_says_what_is_known(own: LanguageForecast, said: str, capsy
     settings, runs = ForecastSettings(wanted=91), tuple(Measured(size, size, 1.0, {}) for size in (1000, 2000, 4000))
     show(Forecast(Path("f"), settings, {"de": own}, {"sw": "too few"}, runs))
     out = capsys.readouterr().out
-    assert said in out and "sw: no forecast: too few.\n" in out and "12k pairs" in out and "90.0 (88–93)" in out
+    assert said in out and "sw: no forecast: too few.\n" in out and "  12k" in out and "90.0 (88–93)" in out
 
 
 def test_what_was_reached_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     runs = tuple(Measured(size, size, 1.0, {}) for size in (1000, 2000, 4000))
     own = language(Estimate(1_812, 1_500, 2_200))
     show(Forecast(Path("f"), ForecastSettings(wanted=78), {"de": own}, {}, runs))
-    assert "de: 78 % is reached with about 1,800 pairs; there are 8,000." in capsys.readouterr().out
+    assert "de: 78 % is reached with about 1,800 pairs, of 8,000 pairs." in capsys.readouterr().out

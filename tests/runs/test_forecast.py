@@ -80,7 +80,7 @@ def test_a_forecast_says_what_is_reachable() -> None:
     assert german.needed.low < expected < german.needed.high and german.is_reachable and not german.is_far
     assert german.at[160_000].value == pytest.approx(grown(160_000), abs=0.003)
     assert german.seconds == pytest.approx(seconds_for(RUNS, 2 * german.needed.value))
-    assert "1 different numbers of its pairs (at most 300); a curve needs 3" in found.unknown["sw"]
+    assert "the runs have 1 size of its pairs (at most 300); a curve needs 3" in found.unknown["sw"]
     high = extrapolate(RUNS, {"de": 16_000}, replace_wanted(99.5), seed=17, folder=Path("f")).languages["de"]
     assert not high.is_reachable and high.needed.value == np.inf and high.seconds is None and high.enough < 0.5
     assert high.as_dict()["pairs_needed"][0] is None

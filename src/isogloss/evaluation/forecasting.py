@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from isogloss.amounts import amount
 from isogloss.config.forecasting import ForecastSettings
 from isogloss.errors import IsoglossError
 from isogloss.evaluation.learning_curve import FEWEST, Points, fit, interval, misfit, resampled
@@ -152,7 +153,7 @@ def _points(runs: Sequence[Measured], language: str, score: str) -> tuple[Points
         return None, "the student's embeddings have another size than the teacher's, so its index cannot be searched"
     if len(own) < FEWEST:
         most = max(own, default=0)
-        return None, f"the runs have {len(own)} different numbers of its pairs (at most {most:,}); a curve needs {FEWEST}"
+        return None, f"the runs have {amount(len(own), 'size')} of its pairs (at most {most:,}); a curve needs {FEWEST}"
     measured = [(size, *own[size][score]) for size in sorted(own)]
     return Points(*(np.array(column, dtype=np.float64) for column in zip(*measured, strict=True))), ""
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from isogloss.amounts import amount
 from isogloss.config import Recipe, as_dict
 from isogloss.config.forecasting import ForecastSettings
 from isogloss.corpora.reading.languages import canonical
@@ -68,7 +69,7 @@ def forecast(
         evaluator = None if all(known) else _evaluator(recipe, pairs, on_progress)
         measured = list[Measured]()
         for limit, part, place, before in zip(limits, parts, places, known, strict=True):
-            on_progress(Step("forecast", len(measured), len(limits), "runs", f"{limit:,} pairs per language"))
+            on_progress(Step("forecast", len(measured), len(limits), "runs", f"{amount(limit, 'pair')} per language"))
             if before is None and evaluator is not None:
                 before = _measured(limit, run(part, on_progress, fresh, replace), evaluator, on_progress, part.device)
                 make_folder(place.parent)
@@ -90,10 +91,12 @@ def run_sizes(sizes: Sequence[str], most: int) -> list[int]:
             raise RecipeError(f"--sizes: {word!r} is not a size", hint="for example --sizes 1/16,1/8,1/4,1/2") from error
         found.add(int(number * most) if "/" in word or "." in word else int(number))
     if any(size > most for size in found):
-        raise RecipeError(f"--sizes: {max(found):,} pairs per language, but there are at most {most:,}", hint=MORE_SIZES)
+        raise RecipeError(
+            f"--sizes: {amount(max(found), 'pair')} per language, but there are at most {most:,}", hint=MORE_SIZES
+        )
     kept = sorted(size for size in found if size >= SMALLEST_RUN)
     if len(kept) < FEWEST:
-        message = f"a curve needs {FEWEST} runs with at least {SMALLEST_RUN} pairs per language, of {most:,} in all"
+        message = f"a curve needs {FEWEST} runs with at least {amount(SMALLEST_RUN, 'pair')} per language, of {most:,} in all"
         raise RecipeError(f"{message}; there would be {len(kept)}", hint=MORE_SIZES)
     return kept
 
@@ -147,7 +150,9 @@ def _place(folder: Path, part: Recipe, recipe: Recipe, pairs: PairSource) -> Pat
 
 
 def _measured(limit: int, result: RunResult, evaluator: AlignmentEvaluator, on_progress: OnProgress, device: str) -> Measured:
-    vectors = open_encoder(str(result.model), device).encode(evaluator.texts, on_progress, f"measuring, {limit:,} pairs")
+    vectors = open_encoder(str(result.model), device).encode(
+        evaluator.texts, on_progress, f"measuring, {amount(limit, 'pair')}"
+    )
     counts = open_store(result.details["store"]).pair_counts()
     scores: dict[str, dict[str, Any]] = {}
     for language, own in ((one.scores.language, one.per_query) for one in evaluator.score(vectors)):

@@ -13,10 +13,10 @@ NOT_EXPLAINED = 2.0  # times their standard errors that scores are away from the
 def show(found: Forecast) -> None:
     """The forecasts, on 80 columns."""
     sizes = [f"{one.limit:,}" for one in found.runs]
-    tell(f"{found.settings.score} in %, with 95 % intervals, forecast from runs with {listed(sizes)} pairs per language\n")
+    tell(f"{found.settings.score} in %, with 95 % intervals, forecast from runs; pairs per language: {listed(sizes)}\n")
     if found.languages:
         first = next(iter(found.languages.values()))
-        table = plain_table("", ">measured", *(f">{_short(size)} pairs" for size in first.at), gap=1)
+        table = plain_table("", ">measured", *(f">{_short(size)}\npairs" for size in first.at), gap=1)
         for language, own in found.languages.items():
             table.add_row(language, percent(own.points.scores[-1]), *(_cell(one) for one in own.at.values()))
         output.print(table)
@@ -31,7 +31,7 @@ def show(found: Forecast) -> None:
 def _sentence(own: LanguageForecast, wanted: float) -> str:
     notes = [_verdict(own, wanted)]
     if own.is_far:
-        notes.append(f"That is over {FAR} times the largest run: no more than a guess; run larger parts (--sizes).")
+        notes.append(f"That is more than {FAR}-fold the largest run: no more than a guess; run larger parts (--sizes).")
     if own.misfit > NOT_EXPLAINED:
         notes.append("The scores are not on a curve of this form; the interval is wider for it.")
     return " ".join(notes)
@@ -45,24 +45,29 @@ def _verdict(own: LanguageForecast, wanted: float) -> str:
             return f"{goal} is not reachable by more pairs of this kind ({level})."
         chance = f"{own.enough:.0%} of the likely curves reach it"
         return f"{goal} may not be reachable by more pairs of this kind ({level}; {chance})."
-    largest = own.points.sizes.max()
-    if own.needed.value <= largest and own.points.scores[-1] >= wanted / 100:
-        return f"{goal} is reached with about {_rounded(own.needed.value)} pairs; there are {own.available:,}."
-    low, high = _rounded(own.needed.low), "no number" if isinf(own.needed.high) else _rounded(own.needed.high)
+    needed, there = amount(_rounded(own.needed.value), "pair"), amount(own.available, "pair")
+    if own.needed.value <= own.points.sizes.max() and own.points.scores[-1] >= wanted / 100:
+        return f"{goal} is reached with about {needed}, of {there}."
     spent = "" if own.seconds is None else f", a run of about {duration(own.seconds)} here"
     doubt = "" if own.enough > 1 - UNLIKELY else f" {1 - own.enough:.0%} of the likely curves never reach it."
-    there = f"there {'is' if own.available == 1 else 'are'} {amount(own.available, 'pair')}"
-    span = f"{low} to {high}" if high != "no number" else f"{low} or more, perhaps no number is enough"
-    return f"{goal} needs about {_rounded(own.needed.value)} pairs ({span}; {there}){spent}.{doubt}"
+    return f"{goal} needs about {needed} ({_span(own.needed)}; you have {own.available:,}){spent}.{doubt}"
 
 
 def _cell(one: Estimate) -> str:
     return f"{percent(one.value)} ({100 * one.low:.0f}–{100 * one.high:.0f})"
 
 
-def _rounded(pairs: float) -> str:
+def _span(needed: Estimate) -> str:
+    """The interval of a number of pairs, which may have no upper end."""
+    if isinf(needed.high):
+        lowest = needed.value if isinf(needed.low) else needed.low
+        return f"{_rounded(lowest):,} or more, perhaps no number is enough"
+    return f"{_rounded(needed.low):,} to {_rounded(needed.high):,}"
+
+
+def _rounded(pairs: float) -> int:
     """Two digits: a forecast is not more precise."""
-    return f"{float(f'{pairs:.2g}'):,.0f}"
+    return int(float(f"{pairs:.2g}"))
 
 
 def _short(size: int) -> str:
