@@ -12,6 +12,7 @@ from typing import Any
 from budget_tables import budget_table
 from choice_table import choice_table
 from export_tables import export_table
+from forecast_table import forecast_table
 from index_tables import check_table, diagnosis_table
 from mining_tables import f1_table, speed_table
 from readme_tables import aligned, expectations, mined, overview_table, results_table, unseen
@@ -299,6 +300,8 @@ def benchmarks(page: str) -> str:
     speeds = read("engine_speed", "engine_speed_other_machine")
     page = put(page, "engine-table", engine_table(speeds, *read("engine_quality")))
     page = put(page, "choice-table", choice_table(*read("checkpoint_choice")))
+    if (RESULTS / "forecast.json").is_file():
+        page = put(page, "forecast-table", forecast_table(*read("forecast")))
     page = put(page, "task-table", task_table(*read("task_speed")))
     page = put(page, "encode-table", encode_table(*read("encode_gpu", "encode_cpu", "train_cpu", "cost_growth")))
     if (RESULTS / "export_onnx.json").is_file():

@@ -18,6 +18,7 @@ from tiny import UNTAUGHT, tiny_recipe
 VERBS = (
     "quickstart",
     "run",
+    "forecast",
     "init",
     "prepare",
     "corpora",
@@ -127,7 +128,7 @@ def test_the_whole_road_on_ones_own_files(isogloss: Call, models: Path, tsv: Pat
     assert healthy.code == 0 and "! ru" in healthy.out and "32 to train on, 8 held out; " in healthy.out
     done = isogloss("run", "recipe.toml", "--set", "training.epochs=1", "--set", "student.max_tokens=32", "--json")
     assert done.code == 0, done.err
-    assert json.loads(done.out)["stages"]["distill"]["average"]["queries"] == 16
+    assert json.loads(done.out)["stages"]["average"]["average"]["queries"] == 16
     again = isogloss("run", "recipe.toml", "--set", "training.epochs=1", "--set", "student.max_tokens=32")
     assert "reused" in again.err and "Use it:" in again.out and "runs/mine/model" in again.out
     (tmp_path / "lines.txt").write_text("the cat sleeps at night.\n\nкошка спит ночью.\n", encoding="utf-8")

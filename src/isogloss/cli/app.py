@@ -22,6 +22,7 @@ from isogloss.cli import (
     embed,
     evaluate,
     export,
+    forecast,
     init,
     launch,
     mine,
@@ -78,6 +79,7 @@ for verb in (
     serve.serve,
     short_commands.train_dual,
     short_commands.train_laser,
+    forecast.forecast,
     doctor.doctor,
     clean.clean,
 ):
