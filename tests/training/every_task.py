@@ -105,7 +105,7 @@ def _bank(models: Path) -> Made:
     inputs = some_material(student)
     assert inputs.teacher is not None
     inputs = dataclasses.replace(inputs, bank=inputs.teacher.astype(np.float32))
-    return student, [DistillTask(inputs, CombinedLoss(LossSettings(mse=1.0, bank_similarity=0.5)), device=student.body.device)]
+    return student, [DistillTask(inputs, CombinedLoss(LossSettings(mse=1.0, bank_similarity=0.5)), device=student.table.device)]
 
 
 def _moving(models: Path) -> Made:

@@ -97,4 +97,4 @@ class DistillTask:
 def distill_task(student: Student, inputs: TrainingInputs, losses: LossSettings, steps: int) -> DistillTask:
     """The task by the losses of a recipe, with a moving teacher if one of them uses it."""
     shadow = MovingTeacher(student, steps, losses.teacher_decay) if losses.moving_teacher else None
-    return DistillTask(inputs, CombinedLoss(losses), shadow, device=student.body.device)
+    return DistillTask(inputs, CombinedLoss(losses), shadow, device=student.table.device)
