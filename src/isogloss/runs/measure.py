@@ -69,7 +69,7 @@ class Measurements:
                 self._retrieval = retrieval(queries, space, own_index=space is None)
         self._held_out = [] if evaluator is None else evaluator.texts
         self._prompted: dict[str, list[str]] = {}  # queries and documents, if the student has a prompt for them
-        plain = []
+        plain = list[str]()
         for part in self._retrieval.sets if self._retrieval else ():
             own = plain if in_role(student, part.role) is student else self._prompted.setdefault(part.role, [])
             own += part.texts[0]

@@ -29,9 +29,8 @@ def prompt_of(encoder: Encoder, models: Path) -> str:
     """Which prompt an encoder uses, by its vectors."""
     plain = open_encoder(str(models / "teacher"), "cpu")
     tried = ("", "the dog ", "my friend ", "a child ", "the cat ")
-    (found,) = (
-        one for one in tried if np.allclose(encoder.encode(SOME), plain.encode([one + text for text in SOME]), atol=1e-6)
-    )
+    own = encoder.encode(SOME)
+    (found,) = (one for one in tried if np.allclose(own, plain.encode([one + text for text in SOME]), atol=1e-6))
     return found
 
 
