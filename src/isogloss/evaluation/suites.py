@@ -118,8 +118,12 @@ class Suite:
     tasks: tuple[Task, ...]
     mteb_tasks: tuple[str, ...] = ()
 
+    def texts(self) -> list[tuple[str, Sequence[str]]]:
+        """Every sentence that is needed, by language; many occur more than once."""
+        return [column for part in self.sets() for column in part.columns()]
+
     def sets(self) -> list[EvaluationSet]:
-        """Every test set that is needed; many sentences occur more than once."""
+        """Every test set that is needed."""
         return [part for task in self.tasks for part in task.sets]
 
 
