@@ -58,6 +58,9 @@ def test_queries_and_documents_are_embedded_with_their_prompts() -> None:
     means = language_means(space, sets)
     assert means.means["de"][0] == (6 + 6 + 4 + 4) / 4 and means.means["en"][0] == pytest.approx((4 + 3 + 5) / 3)
     assert replace(space, means=means).columns(sets[0])[0][:, 0].tolist() == [1, 1]
+    encoder.role_prompts = {"document": "ddd"}
+    both = Space.of_sets(encoder, sets)
+    assert [both.columns(one)[0][:, 0].tolist() for one in sets] == [[6, 6], [7, 7], [4, 3], [5]]
     asked = Space.of_sets(encoder, sets[:1])
     assert asked.columns(sets[0])[0][:, 0].tolist() == [6, 6] and not asked.row_of
 

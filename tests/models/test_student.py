@@ -11,7 +11,7 @@ from transformers import XLMRobertaConfig, XLMRobertaModel
 from isogloss.errors import ModelError
 from isogloss.models.bridge import Bridge
 from isogloss.models.encoder import load
-from isogloss.models.student import Student
+from isogloss.models.student import AS_STORED, Student
 from tiny import TEXTS
 
 
@@ -103,6 +103,21 @@ def test_more_tokens_than_the_model_was_stored_with(models: Path, tmp_path: Path
     with pytest.raises(ModelError, match=r"short: student.max_tokens = 65, but the model reads at most 64 tokens") as caught:
         Student.from_pretrained(str(tmp_path / "short"), max_tokens=65, device="cpu")
     assert "student.max_tokens = 64 or less" in caught.value.hint
+
+
+def test_a_stored_limit_beyond_the_positions_is_nobodys_wish(models: Path) -> None:
+    for asked in (None, AS_STORED):
+        model = SentenceTransformer(str(models / "student"), device="cpu")
+        model.max_seq_length = 100
+        assert Student(model, "long", max_tokens=asked).max_tokens == 64
+
+
+def test_text_that_is_cut_at_its_start_is_saved_so(models: Path, tmp_path: Path) -> None:
+    student = Student.from_pretrained(str(models / "student"), max_tokens=12, device="cpu")
+    student.tokenizer.truncation_side = "left"
+    student.save_pretrained(tmp_path / "left")
+    alone = Tokenizer.from_file(str(tmp_path / "left" / "tokenizer.json"))
+    assert alone.encode(" ".join(TEXTS)).ids == student.tokenize([" ".join(TEXTS)]).row(0).tolist()
 
 
 @pytest.mark.parametrize("trimmed", [False, True])

@@ -77,8 +77,7 @@ def _set_truncation(model: "SentenceTransformer") -> None:
     tokenizer = model.tokenizer
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
-        known = backend.truncation or {"direction": str(tokenizer.truncation_side)}
-        backend.enable_truncation(**known | {"max_length": int(model.max_seq_length)})
+        backend.enable_truncation(int(model.max_seq_length), direction=tokenizer.truncation_side)
 
 
 def refuse_other_content(folder: Path) -> None:

@@ -60,6 +60,9 @@ def test_a_role_that_makes_no_difference_is_the_encoder_itself(models: Path, tmp
     assert in_role(encoder, QUERY) is encoder and in_role(encoder, DOCUMENT) is encoder
     cached = CachedEncoder(encoder, tmp_path / "cache")
     assert in_role(cached, QUERY) is cached
+    export = open_encoder("cmd:cat")
+    vars(export).update(prompts={"query": "q ", "document": "d "}, default_prompt="q ")  # as an ONNX export has them
+    assert in_role(export, QUERY) is export and in_role(export, DOCUMENT) is not export
 
 
 def test_the_prompts_of_a_student(models: Path) -> None:
