@@ -139,6 +139,8 @@ def test_the_one_who_wrote_it_is_blamed(override: str, blamed: str) -> None:
         ([*UNTAUGHT, "student.kind=teacher-body"], 'student.kind = "teacher-body" needs a teacher', '"encoder"'),
         ([*UNTAUGHT, "training.select=mse"], 'training.select = "mse" needs a teacher', '"both"'),
         ([*UNTAUGHT, "teacher.prompt=query"], "teacher.prompt needs a teacher", 'teacher.prompt = ""'),
+        ([*UNTAUGHT, "teacher.query_prompt=q"], "teacher.query_prompt needs a teacher", 'teacher.query_prompt = ""'),
+        ([*UNTAUGHT, "teacher.document_prompt=d"], "teacher.document_prompt needs a teacher", 'teacher.document_prompt = ""'),
         (
             [*UNTAUGHT, "teacher.precision=float32"],
             'teacher.precision = "float32" needs a teacher',

@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from isogloss.errors import DataError, IsoglossError
+from isogloss.evaluation.data.test_sets import EvaluationSet
 from isogloss.evaluation.space import LanguageMeans, Space, language_means, read_means
+from isogloss.models.encoders.external import ExternalEncoder
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.types import FloatArray
 
@@ -21,8 +24,51 @@ def space() -> Space:
     return Space({text: row for row, text in enumerate(TEXTS)}, vectors)
 
 
+def texts(language: str, *own: str, role: str = "") -> EvaluationSet:
+    return EvaluationSet("set", language, (language,), (list(own),), role=role)
+
+
+class Numbers(ExternalEncoder):
+    """The vector of a text: its length with the prompt, and the number of texts encoded so far."""
+
+    name, batch_size, prompts = "numbers", 8, {"query": "qq", "document": ""}
+    encoded: ClassVar[list[str]] = []
+
+    def _encode_batch(self, texts: list[str]) -> FloatArray:
+        self.encoded.extend(texts)
+        return np.array([[len(text), 1] for text in texts], dtype=np.float32)
+
+    def _identity(self) -> str:
+        return "numbers"
+
+
+def test_queries_and_documents_are_embedded_with_their_prompts() -> None:
+    sets = [
+        texts("de", "eins", "drei", role="query"),
+        texts("de", "eins", "fünf", role="document"),
+        texts("en", "eins", "six"),
+        texts("en", "six", role="query"),
+    ]
+    encoder = Numbers()
+    encoder.dimension = 2
+    encoder.encoded.clear()
+    space = Space.of_sets(encoder, sets)
+    assert [space.columns(one)[0][:, 0].tolist() for one in sets] == [[6, 6], [4, 4], [4, 3], [5]]
+    assert sorted(encoder.encoded) == sorted(["eins", "fünf", "six", "qqeins", "qqdrei", "qqsix"]), "each once"
+    means = language_means(space, sets)
+    assert means.means["de"][0] == (6 + 6 + 4 + 4) / 4 and means.means["en"][0] == pytest.approx((4 + 3 + 5) / 3)
+    assert replace(space, means=means).columns(sets[0])[0][:, 0].tolist() == [1, 1]
+    encoder.role_prompts = {"document": "ddd"}
+    both = Space.of_sets(encoder, sets)
+    assert [both.columns(one)[0][:, 0].tolist() for one in sets] == [[6, 6], [7, 7], [4, 3], [5]]
+    asked = Space.of_sets(encoder, sets[:1])
+    assert asked.columns(sets[0])[0][:, 0].tolist() == [6, 6] and not asked.row_of
+
+
 def test_means_are_over_distinct_sentences_and_any_spelling_of_a_language(space: Space) -> None:
-    means = language_means(space, [("deu", ["eins", "zwei", "eins"]), ("de", ["both"]), ("eng", ["one", "two", "both"])])
+    means = language_means(
+        space, [texts("deu", "eins", "zwei", "eins"), texts("de", "both"), texts("eng", "one", "two", "both")]
+    )
     assert set(means.means) == {"de", "en"} and "deu" in means and "fr" not in means
     assert np.allclose(means.means["de"], (space.vectors[0] + space.vectors[1] + space.vectors[4]) / 3)
     cured = replace(space, means=means)
@@ -41,7 +87,7 @@ def test_vectors_of_length_one_have_length_one_again() -> None:
 
 
 def test_means_are_exported_and_read_again(space: Space, tmp_path: Path) -> None:
-    means = language_means(space, [("de", ["eins"]), ("zh-CN", ["two"])], "f1")
+    means = language_means(space, [texts("de", "eins"), texts("zh-CN", "two")], "f1")
     file = means.write(tmp_path)
     again = read_means(str(tmp_path))
     assert set(again.means) == set(read_means(file).means) == {"de", "zh"} and again.fingerprint == "f1"

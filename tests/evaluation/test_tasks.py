@@ -137,6 +137,6 @@ def test_a_biased_model_loses_to_its_own_language_and_mean_removal_cures_it() ->
     from isogloss.evaluation.space import language_means
 
     (biased,) = task.measure(space)
-    (cured,) = task.measure(replace(space, means=language_means(space, pairs.columns())))
+    (cured,) = task.measure(replace(space, means=language_means(space, [pairs])))
     assert biased.sample.value() == 0.0 and biased.others["own language in nearest 10"] == 1.0
     assert cured.sample.value() == 1.0 and 0.2 < cured.others["own language in nearest 10"] < 0.8

@@ -5,11 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
+from tokenizers import Tokenizer
+from transformers import XLMRobertaConfig, XLMRobertaModel
 
 from isogloss.errors import ModelError
 from isogloss.models.bridge import Bridge
 from isogloss.models.encoder import load
-from isogloss.models.student import Student
+from isogloss.models.student import AS_STORED, Student
 from tiny import TEXTS
 
 
@@ -92,11 +94,66 @@ def test_more_tokens_than_the_model_was_stored_with(models: Path, tmp_path: Path
     assert int(longer.tokenize([text]).lengths[0]) == plain.preprocess([text])["input_ids"].shape[1] == 48
     assert np.allclose(plain.encode([text]), longer.encode([text]), atol=1e-5)
     assert not caplog.messages
-    most = Student.from_pretrained(str(tmp_path / "short"), max_tokens=65, device="cpu")
+    assert Student.from_pretrained(str(tmp_path / "longer"), max_tokens=64, device="cpu").max_tokens == 64
+    most = Student.from_pretrained(str(tmp_path / "short"), max_tokens=128, device="cpu")
     assert most.model.max_seq_length == 64 and np.isfinite(most.encode([3 * text])).all()
     assert caplog.messages == [
-        f"{tmp_path / 'short'}: max_tokens = 65, but the model has 64 positions: longer text is truncated there"
+        f"{tmp_path / 'short'}: max_tokens = 128, but the model has 64 positions: longer text is truncated there"
     ]
+    with pytest.raises(ModelError, match=r"short: student.max_tokens = 65, but the model reads at most 64 tokens") as caught:
+        Student.from_pretrained(str(tmp_path / "short"), max_tokens=65, device="cpu")
+    assert "student.max_tokens = 64 or less" in caught.value.hint
+
+
+def test_a_stored_limit_beyond_the_positions_is_nobodys_wish(models: Path) -> None:
+    for asked in (None, AS_STORED):
+        model = SentenceTransformer(str(models / "student"), device="cpu")
+        model.max_seq_length = 100
+        assert Student(model, "long", max_tokens=asked).max_tokens == 64
+
+
+def test_text_that_is_cut_at_its_start_is_saved_so(models: Path, tmp_path: Path) -> None:
+    student = Student.from_pretrained(str(models / "student"), max_tokens=12, device="cpu")
+    student.tokenizer.truncation_side = "left"
+    student.save_pretrained(tmp_path / "left")
+    alone = Tokenizer.from_file(str(tmp_path / "left" / "tokenizer.json"))
+    assert alone.encode(" ".join(TEXTS)).ids == student.tokenize([" ".join(TEXTS)]).row(0).tolist()
+
+
+@pytest.mark.parametrize("trimmed", [False, True])
+def test_the_saved_tokenizer_truncates_at_the_new_limit(models: Path, tmp_path: Path, trimmed: bool) -> None:
+    """In tokenizer.json, too, which programs without transformers read, and whatever was encoded last."""
+    short = Student.from_pretrained(str(models / "student"), max_tokens=10, device="cpu")
+    short.encode(TEXTS[:2])
+    short.save_pretrained(tmp_path / "short")
+    longer = Student.from_pretrained(str(tmp_path / "short"), max_tokens=48, device="cpu")
+    if trimmed:
+        longer.trim([("en", TEXTS)])
+    longer.save_pretrained(tmp_path / "longer")
+    text = " ".join(TEXTS[:12])
+    for name, wanted in (("short", 10), ("longer", 48)):
+        alone = Tokenizer.from_file(str(tmp_path / name / "tokenizer.json"))
+        plain = SentenceTransformer(str(tmp_path / name), device="cpu")
+        assert alone.truncation is not None and alone.truncation["max_length"] == wanted
+        assert alone.encode(text).ids == plain.preprocess([text])["input_ids"][0].tolist()
+
+
+def test_roberta_has_fewer_positions_than_its_table_has_rows(models: Path) -> None:
+    model = SentenceTransformer(str(models / "student"), device="cpu")
+    model[0].model = XLMRobertaModel(
+        XLMRobertaConfig(
+            vocab_size=len(model.tokenizer),
+            hidden_size=24,
+            num_hidden_layers=1,
+            num_attention_heads=4,
+            intermediate_size=24,
+            max_position_embeddings=50,
+            pad_token_id=1,
+        )
+    )
+    assert np.isfinite(Student(model, "xlm-r", max_tokens=48).encode([" ".join(TEXTS)])).all()
+    with pytest.raises(ModelError, match="at most 48 tokens"):
+        Student(model, "xlm-r", max_tokens=49)
 
 
 def test_saving_over_a_model_replaces_it_whole(models: Path, tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sentence_transformers import SentenceTransformer
 
 from additions import asked as asked_of
 from additions import record_of
@@ -12,10 +14,11 @@ from isogloss.corpora.store import open_store
 from isogloss.errors import DataError
 from isogloss.evaluation.data.retrieval_sets import open_retrieval_set
 from isogloss.evaluation.leak_report import SCANNED
+from isogloss.evaluation.metrics import unit
 from isogloss.evaluation.suites import SuiteSettings, evaluate_suite
 from isogloss.runs.adding import add
 from isogloss.runs.pipeline import run
-from isogloss.types import TRAIN
+from isogloss.types import TRAIN, FloatArray
 from made_up_sets import ASKED, retrieval_tables
 from tiny import UNTAUGHT, tiny_recipe
 
@@ -58,6 +61,40 @@ def test_a_run_reports_how_much_of_the_teachers_retrieval_is_kept(
     show_run(result, as_json=False)
     shown = " ".join(capsys.readouterr().out.split())
     assert f"keeps {percent} % (" in shown and "bridge distill kept de" in shown
+
+
+@pytest.mark.parametrize("taught", [True, False])
+def test_queries_and_documents_are_measured_with_their_prompts(
+    models: Path, tsv: Path, tmp_path: Path, asked: Path, taught: bool
+) -> None:
+    """In the run, in `evaluate`, and with encode_query and encode_document of plain sentence-transformers."""
+    prompts = ['student.query_prompt="the dog "', 'student.document_prompt="the cat "']
+    prompts += ['teacher.query_prompt="my friend "', 'teacher.document_prompt="a child "'] if taught else UNTAUGHT
+    off = ("leaks.level=off", f"evaluation.retrieval={asked}", *prompts)
+    result = run(tiny_recipe(models, tsv, tmp_path / "run", *off))
+    assert result.retrieval is not None
+    comparison = evaluate_suite([str(result.folder)], f"retrieval:{asked}", SuiteSettings(resamples=0, cache=tmp_path / "kept"))
+    student = SentenceTransformer(str(result.model), device="cpu")
+    teacher = SentenceTransformer(
+        str(models / "teacher"), prompts={"query": "my friend ", "document": "a child "}, device="cpu"
+    )
+    sets = open_retrieval_set(str(asked))
+    documents, queries = sets.documents["en"].texts[0], {code: own.texts[0] for code, own in sets.queries.items()}
+    indexed = (teacher if taught else student).encode_document(documents)
+    expected = {code: hits(student.encode_query(own), indexed) for code, own in queries.items()}
+    if taught:
+        expected["teacher"] = hits(teacher.encode_query(queries["en"]), indexed)
+    plain = {code: hits(student.encode(own), indexed) for code, own in queries.items()}
+    assert plain != {code: expected[code] for code in plain}, "the prompts matter"
+    for measured in (result.retrieval, comparison):
+        columns = {column.name: column.cells[-1].value for column in measured.tables[0].columns if column.name != "Avg."}
+        assert columns == pytest.approx(expected)
+
+
+def hits(queries: FloatArray, documents: FloatArray) -> float:
+    """The share of queries that find the document in the same row first."""
+    similarities = unit(queries) @ unit(documents).T
+    return float(np.mean(similarities.argmax(1) == np.arange(len(queries))))
 
 
 def test_without_a_teacher_the_students_own_index_is_measured(models: Path, tsv: Path, tmp_path: Path, asked: Path) -> None:

@@ -58,8 +58,9 @@ def _needs_teacher(recipe: "Recipe") -> Found:
         yield from _stage_needs_teacher(recipe, stage)
     if recipe.student.kind == "teacher-body":
         yield 'student.kind = "teacher-body"', 'set student.kind = "encoder"'
-    if recipe.teacher.prompt:
-        yield "teacher.prompt", 'set teacher.prompt = ""'
+    for name in ("prompt", "query_prompt", "document_prompt"):
+        if getattr(recipe.teacher, name):
+            yield f"teacher.{name}", f'set teacher.{name} = ""'
     if recipe.teacher.precision != "auto":
         yield f'teacher.precision = "{recipe.teacher.precision}"', 'set teacher.precision = "auto"'
 

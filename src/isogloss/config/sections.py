@@ -134,6 +134,10 @@ class TeacherSettings(Settings):
     table = "teacher"
     model: str = setting("all-MiniLM-L6-v2", "Hub name or local folder of a sentence-transformers model; empty: no teacher.")
     prompt: str = setting("", "Text to prepend to every sentence for the teacher, if it was trained with one.")
+    query_prompt: str = setting(
+        "", "Its prompt for queries when retrieval is measured; empty: prompt, else the model's own for queries."
+    )
+    document_prompt: str = setting("", "The same for documents; empty: prompt, else the model's own for documents.")
     batch_size: int = setting(32, "Sentences encoded at a time.", at_least=1)
     precision: Literal["auto", "float32"] = setting(
         "auto", "Precision for encoding training text: auto is bf16 or float16 where that is fast."
@@ -155,7 +159,12 @@ class StudentSettings(Settings):
     prompt: str = setting("", "Text to prepend to every sentence for the student; saved with the model.")
     query_prompt: str = setting("", "Saved as the prompt of encode_query, for retrieval; empty: prompt.")
     document_prompt: str = setting("", "Saved as the prompt of encode_document, for retrieval; empty: prompt.")
-    max_tokens: int = setting(128, "Longer sentences are truncated to this many tokens.", at_least=2, at_most=8192)
+    max_tokens: int = setting(
+        128,
+        "Longer text is truncated to this many tokens, whatever limit the model was saved with.",
+        at_least=2,
+        at_most=8192,
+    )
     trim: Literal["alphabet", "corpus", "off"] = setting(
         "alphabet",
         "Which vocabulary pieces to keep: all that the run's alphabets can spell, those its text uses, or every piece.",

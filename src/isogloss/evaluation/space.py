@@ -6,7 +6,7 @@ it Libovický et al. 2020) removes that at no cost, if the language of a text is
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from isogloss.errors import DataError, IsoglossError
 from isogloss.evaluation.data.test_sets import EvaluationSet
 from isogloss.evaluation.metrics import unit
 from isogloss.models.encoder import Encoder
+from isogloss.models.encoders.roles import in_role
 from isogloss.progress import OnProgress, silent
 from isogloss.types import FloatArray
 
@@ -85,11 +86,12 @@ def read_means(place: Path | str) -> LanguageMeans:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Space:
-    """Embeddings by text, and by language if means are subtracted."""
+    """Embeddings by text, by role if a model has prompts for queries and documents, and by language if means are subtracted."""
 
     row_of: Mapping[str, int]
     vectors: FloatArray
     means: LanguageMeans | None = None
+    rows_by_role: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # of texts embedded with a prompt for this role
 
     @classmethod
     def encode(cls, encoder: Encoder, texts: Iterable[str], on_progress: OnProgress = silent, stage: str = "encode") -> "Space":
@@ -97,20 +99,52 @@ class Space:
         row_of = {text: row for row, text in enumerate(dict.fromkeys(texts))}
         return cls(row_of, encoder.encode(list(row_of), on_progress, stage))
 
-    def of(self, texts: Sequence[str], language: str = "") -> FloatArray:
+    @classmethod
+    def of_sets(
+        cls, encoder: Encoder, sets: Iterable[EvaluationSet], on_progress: OnProgress = silent, stage: str = "encode"
+    ) -> "Space":
+        """Embed the distinct texts of evaluation sets, queries and documents with the prompts that the model has for them."""
+        texts: dict[str, list[str]] = {"": []}
+        encoders = {"": encoder}
+        for part in sets:
+            if part.role not in encoders:
+                encoders[part.role] = in_role(encoder, part.role)
+            role = part.role if encoders[part.role] is not encoder else ""
+            texts.setdefault(role, []).extend(text for _, own in part.columns() for text in own)
+        space = cls({}, np.empty((0, encoder.dimension), dtype=np.float32))
+        for role, own in texts.items():
+            if distinct := list(dict.fromkeys(own)):
+                space = space.joined(role, distinct, encoders[role].encode(distinct, on_progress, stage))
+        return space
+
+    def joined(self, role: str, texts: Sequence[str], vectors: FloatArray) -> "Space":
+        """The same with the embeddings of further texts: of a role, or with "" those of all texts without one of their own."""
+        rows = {text: len(self.vectors) + row for row, text in enumerate(texts)}
+        both = np.concatenate([self.vectors, vectors]) if len(self.vectors) else vectors
+        if not role:
+            return replace(self, row_of={**self.row_of, **rows}, vectors=both)
+        return replace(self, rows_by_role={**self.rows_by_role, role: rows}, vectors=both)
+
+    def rows(self, texts: Sequence[str], role: str = "") -> list[int]:
+        """The rows of texts that are queries, or documents, or neither."""
+        row_of = self.rows_by_role.get(role, self.row_of)
+        return [row_of[text] for text in texts]
+
+    def of(self, texts: Sequence[str], language: str = "", role: str = "") -> FloatArray:
         """The embeddings of texts in one language, in order."""
-        found: FloatArray = self.vectors[[self.row_of[text] for text in texts]]
+        found: FloatArray = self.vectors[self.rows(texts, role)]
         return found if self.means is None else self.means.removed(found, language)
 
     def columns(self, part: EvaluationSet) -> list[FloatArray]:
         """The embeddings of each column of an evaluation set."""
-        return [self.of(texts, language) for language, texts in part.columns()]
+        return [self.of(texts, language, part.role) for language, texts in part.columns()]
 
 
-def language_means(space: Space, texts: Iterable[tuple[str, Sequence[str]]], fingerprint: str = "") -> LanguageMeans:
+def language_means(space: Space, sets: Iterable[EvaluationSet], fingerprint: str = "") -> LanguageMeans:
     """The mean embedding of each language over its distinct sentences; `fingerprint` is that of the model."""
     rows: dict[str, set[int]] = {}
-    for language, sentences in texts:
-        rows.setdefault(without_region(language), set()).update(space.row_of[text] for text in sentences)
+    for part in sets:
+        for language, sentences in part.columns():
+            rows.setdefault(without_region(language), set()).update(space.rows(sentences, part.role))
     means = {one: space.vectors[sorted(own)].mean(axis=0, dtype=np.float64) for one, own in rows.items()}
     return LanguageMeans({one: mean.astype(np.float32) for one, mean in means.items()}, fingerprint)

@@ -23,7 +23,7 @@ from isogloss.evaluation.bootstrap import RESAMPLES
 from isogloss.evaluation.compare import MEAN_REMOVED, Comparison, Outcome, TaskScore, compare
 from isogloss.evaluation.data.known_sets import BUCC, SETS, STS_ACROSS, STS_ACROSS_OFFICIAL, STS_SAME
 from isogloss.evaluation.data.retrieval_sets import open_retrieval_set
-from isogloss.evaluation.data.test_sets import Data, open_data
+from isogloss.evaluation.data.test_sets import Data, EvaluationSet, open_data
 from isogloss.evaluation.leak_report import scan_of
 from isogloss.evaluation.space import Space, language_means
 from isogloss.evaluation.tables import short_names
@@ -120,7 +120,11 @@ class Suite:
 
     def texts(self) -> list[tuple[str, Sequence[str]]]:
         """Every sentence that is needed, by language; many occur more than once."""
-        return [column for task in self.tasks for part in task.sets for column in part.columns()]
+        return [column for part in self.sets() for column in part.columns()]
+
+    def sets(self) -> list[EvaluationSet]:
+        """Every test set that is needed."""
+        return [part for task in self.tasks for part in task.sets]
 
 
 def open_suite(
@@ -267,19 +271,18 @@ def measure(
                 f" {task.dimension}: it cannot search the teacher's index",
                 hint='measure it in its own index: --teacher ""',
             )
-    texts = suite.texts()
+    sets = suite.sets()
     found: list[TaskScore] = []
     plain = None
-    if texts:
-        sentences = (text for _, own in texts for text in own)
-        plain = Space.encode(encoder, sentences, on_progress, f"embedding, {encoder.name}")
+    if sets:
+        plain = Space.of_sets(encoder, sets, on_progress, f"embedding, {encoder.name}")
         found = [one for task in suite.tasks for one in task.measure(plain)]
     if suite.mteb_tasks:
         found += mteb.measure(encoder, suite.mteb_tasks, encoder.encode)
     facts = {"dimension": encoder.dimension, "fingerprint": encoder.fingerprint}
     outcomes = [Outcome(encoder.name, tuple(found), facts)]
     if mean_removal and plain is not None:
-        means = language_means(plain, texts, encoder.fingerprint)
+        means = language_means(plain, sets, encoder.fingerprint)
         if means_to is not None:
             means.write(means_to)
         found = [one for task in suite.tasks for one in task.measure(replace(plain, means=means))]

@@ -2,33 +2,52 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from isogloss.errors import DataError
 from isogloss.models.encoder import Encoder
 from isogloss.models.encoders.open import open_encoder
+from isogloss.models.encoders.roles import DOCUMENT, QUERY
 from isogloss.shapes import TEXT, check
 from isogloss.storage import read_json
 
-RECORD = {"recipe": {"teacher": {"model?": TEXT, "prompt?": TEXT}}}
+RECORD = {"recipe": {"teacher": {"model?": TEXT, "prompt?": TEXT, "query_prompt?": TEXT, "document_prompt?": TEXT}}}
 
 
-def teacher_of(model: str) -> tuple[str, str]:
-    """The name and the prompt of the teacher of a run's model; empty for other models."""
+class NamedTeacher(NamedTuple):
+    """The name of a teacher, and its prompts for all text, for queries and for documents."""
+
+    name: str = ""
+    prompt: str = ""
+    query_prompt: str = ""
+    document_prompt: str = ""
+
+    def __str__(self) -> str:
+        prompts = zip(("prompt", "query prompt", "document prompt"), self[1:], strict=True)
+        shown = ", ".join(f"{what} {prompt!r}" for what, prompt in prompts if prompt)
+        return f"{self.name} ({shown})" if shown else self.name
+
+
+def teacher_of(model: str) -> NamedTeacher:
+    """The teacher of a run's model; without a name for other models."""
     folder = Path(model).expanduser()
     for place in (folder, folder.parent) if folder.is_dir() else ():
         try:
             settings = check(read_json(place / "run.json"), RECORD)["recipe"]["teacher"]
         except (OSError, ValueError):
             continue
-        return settings.get("model", ""), settings.get("prompt", "")
-    return "", ""
+        return NamedTeacher(settings.get("model", ""), *(settings.get(key, "") for key in NamedTeacher._fields[1:]))
+    return NamedTeacher()
 
 
 def open_teacher_of(models: Sequence[str], named: str | None = None) -> Encoder | None:
     """The teacher that is `named`, or else that of the runs among the models; None if there is none."""
-    found = {teacher_of(model) for model in models} - {("", "")} if named is None else {(named, "")}
+    found = {teacher_of(model) for model in models} - {NamedTeacher()} if named is None else {NamedTeacher(named)}
     if len(found) > 1:
-        names = " and ".join(sorted(f"{name} (prompt {prompt!r})" if prompt else name for name, prompt in found))
+        names = " and ".join(sorted(map(str, found)))
         raise DataError(f"these models have different teachers: {names}", hint='name one with --teacher, or none: --teacher ""')
-    name, prompt = next(iter(found), ("", ""))
-    return open_encoder(name, prompt=prompt) if name else None
+    teacher = next(iter(found), NamedTeacher())
+    if not teacher.name:
+        return None
+    by_role = {QUERY: teacher.query_prompt, DOCUMENT: teacher.document_prompt}
+    return open_encoder(teacher.name, prompt=teacher.prompt, role_prompts=by_role)

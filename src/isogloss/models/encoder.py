@@ -5,7 +5,7 @@ sentence-transformers. Students, which are also trained, are in `student`.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -32,6 +32,7 @@ WORTH_PREPARING = 256  # sentences
 SAMPLE = 32  # sentences on which the fast encoder is compared with the model
 MAX_TOKENS = 512  # per text when unknown tokens are counted, if the model has no limit
 PROMPT_NAME, QUERY_PROMPT = "isogloss", "query"
+DOCUMENT_PROMPTS = ("document", "passage", "corpus")  # as sentence-transformers looks for them
 PRECISIONS = ("auto", "float32", "float16", "bf16")
 NOT_COMPUTED_WITH = {"_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"}
 
@@ -71,6 +72,7 @@ class SentenceEncoder:
         if precision not in PRECISIONS:
             raise ModelError(f"precision = {precision!r} is not known", hint=f"choose one of {', '.join(PRECISIONS)}")
         self.model, self.name, self.prompt, self.batch_size, self.precision = model, name, prompt, batch_size, precision
+        self.role_prompts: Mapping[str, str] = {}  # see `encoders.roles`
         self._texts_seen, self._warned = 0, False
         self._fast: FastEncoder | None = None
         self._fast_tried = False

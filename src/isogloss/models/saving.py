@@ -53,6 +53,7 @@ def save_model(
     """
     refuse_other_content(folder)
     with atomic_write(folder) as temporary, quiet_transformers():
+        _set_truncation(model)
         model.save(str(temporary), create_model_card=False)
         make_readable(temporary, model.max_seq_length)
         (temporary / CARD).write_text(card, encoding="utf-8")
@@ -67,6 +68,16 @@ def save_model(
         mode = stat.S_IMODE((temporary / CARD).stat().st_mode)  # of an ordinary new file: safetensors makes weights private
         for path in filter(Path.is_file, temporary.rglob("*")):
             path.chmod(mode)
+
+
+def _set_truncation(model: "SentenceTransformer") -> None:
+    """Truncate in tokenizer.json, too: programs without transformers read the limit there, and it has that of the last call."""
+    if getattr(model[0], "auto_model", None) is None or not model.max_seq_length:
+        return
+    tokenizer = model.tokenizer
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        backend.enable_truncation(int(model.max_seq_length), direction=tokenizer.truncation_side)
 
 
 def refuse_other_content(folder: Path) -> None:

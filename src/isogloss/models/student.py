@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from isogloss.errors import ModelError
 from isogloss.models.bridge import Bridge
-from isogloss.models.encoder import PROMPT_NAME, QUERY_PROMPT, fingerprint, refuse_broken
+from isogloss.models.encoder import DOCUMENT_PROMPTS, PROMPT_NAME, QUERY_PROMPT, fingerprint, refuse_broken
 from isogloss.models.frozen_layers import SplitBody
 from isogloss.models.hub import push_folder
 from isogloss.models.loading import choose_device, local_model_folder, open_model, position_count
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-DOCUMENT_PROMPTS = ("document", "passage", "corpus")  # as sentence-transformers looks for them
 MAX_TOKENS = 128
 AS_STORED = 0
 
@@ -79,14 +78,22 @@ class Student(TokenEncoder):
     def _set_max_tokens(self, max_tokens: int | None) -> None:
         """Truncate text at `max_tokens`, or at the stored limit, at most 128; never beyond the transformer's positions.
 
-        `AS_STORED` stands for the stored limit, whatever it is.
+        `AS_STORED` stands for the stored limit, whatever it is. To ask for more than the positions is an error; the default of
+        recipes, 128, is lowered.
         """
+        asked = max_tokens
         if not max_tokens:
             stored = int(self.model.max_seq_length or MAX_TOKENS)
             max_tokens = min(MAX_TOKENS, stored) if max_tokens is None else stored
         body = getattr(self.model[0], "auto_model", None)
         positions = None if body is None else position_count(body)
         if positions is not None and max_tokens > positions:
+            if asked not in (None, AS_STORED, MAX_TOKENS):
+                raise ModelError(
+                    f"{self.name}: student.max_tokens = {max_tokens}, but the model reads at most {positions} tokens: it has no"
+                    " more positions",
+                    hint=f"set student.max_tokens = {positions} or less, or choose a student that reads longer text",
+                )
             message = "%s: max_tokens = %d, but the model has %d positions: longer text is truncated there"
             logger.warning(message, self.name, max_tokens, positions)
             max_tokens = positions

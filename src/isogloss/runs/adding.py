@@ -163,13 +163,13 @@ def _add(run: Run, finished: Finished, settings: AddSettings) -> RunResult:
     with run.timed("models"):
         teacher, student = _open(run, finished)
     with run.timed("measure"):
-        measurements = Measurements(run, evaluator, queries, teacher)
-        measurements.measure(BEFORE, student)
+        measurements = Measurements(run, evaluator, queries, teacher, student)
+        measurements.measure(BEFORE)
     with run.timed("vocabulary"):
         growth = grow_for(student, pairs.new, sample, recipe, teacher, run.on_progress)
     with run.timed("measure"):
         if growth is not None:
-            measurements.measure("grown", student)
+            measurements.measure("grown")
     with run.timed("distill"):
         session = Distillation(student, teacher, pairs.trained, recipe, run.work, run.cache, run.on_progress)
         everything = recipe.replace(languages=(*pairs.old.languages, *recipe.languages))

@@ -25,6 +25,7 @@ from isogloss.evaluation.tasks.retrieval import retrieval, teacher_space
 from isogloss.evaluation.tasks.task import Task
 from isogloss.models.cached_encoder import CachedEncoder
 from isogloss.models.encoder import Encoder
+from isogloss.models.encoders.roles import in_role
 from isogloss.models.student import Student
 from isogloss.runs.run import Run
 from isogloss.storage import content_hash
@@ -41,12 +42,20 @@ INPUTS = {UNTOUCHED: "the untouched student", BRIDGE: "the bridge alone", BEFORE
 
 
 class Measurements:
-    """The scores of a student on held-out pairs and on queries, stage by stage; either may be None."""
+    """The scores of a student on held-out pairs and on queries, stage by stage; either may be None.
+
+    Queries and documents are embedded with the prompts that teacher and student have for them.
+    """
 
     def __init__(
-        self, run: Run, evaluator: AlignmentEvaluator | None, queries: RetrievalSet | None, teacher: Encoder | None
+        self,
+        run: Run,
+        evaluator: AlignmentEvaluator | None,
+        queries: RetrievalSet | None,
+        teacher: Encoder | None,
+        student: Student,
     ) -> None:
-        self.run, self.evaluator = run, evaluator
+        self.run, self.evaluator, self.student = run, evaluator, student
         self.stages: list[tuple[str, tuple[LanguageResult, ...]]] = []
         self._vectors: FloatArray | None = None  # of the held-out pairs, by the last stage
         self.outcomes: list[Outcome] = []  # on the queries
@@ -59,8 +68,13 @@ class Measurements:
                 space = None if cached is None else teacher_space(queries, cached, run.on_progress)
                 self._retrieval = retrieval(queries, space, own_index=space is None)
         self._held_out = [] if evaluator is None else evaluator.texts
-        asked = [text for part in (self._retrieval.sets if self._retrieval else ()) for text in part.texts[0]]
-        self.texts = list(dict.fromkeys([*self._held_out, *asked]))
+        self._prompted: dict[str, list[str]] = {}  # queries and documents, if the student has a prompt for them
+        plain = list[str]()
+        for part in self._retrieval.sets if self._retrieval else ():
+            own = plain if in_role(student, part.role) is student else self._prompted.setdefault(part.role, [])
+            own += part.texts[0]
+        self._prompted = {role: list(dict.fromkeys(texts)) for role, texts in self._prompted.items()}
+        self.texts = list(dict.fromkeys([*self._held_out, *plain]))
 
     @property
     def reports(self) -> list[Report]:
@@ -79,14 +93,23 @@ class Measurements:
             self._vectors = vectors[: len(self._held_out)]
         if self._retrieval is not None and self._retrieval.fits(vectors.shape[1]):
             space = Space({text: row for row, text in enumerate(self.texts)}, vectors)
+            for role, texts in self._prompted.items():
+                space = space.joined(role, texts, self._in_role(name, role, texts))
             self.outcomes.append(Outcome(name, tuple(self._retrieval.measure(space))))
 
-    def measure(self, name: str, student: Student) -> None:
+    def measure(self, name: str) -> None:
         """Score the student as it is now. Its embeddings are stored in the run's folder."""
+        self.add(name, self._kept(name, self.student, self.texts))
+
+    def _in_role(self, name: str, role: str, texts: Sequence[str]) -> FloatArray:
+        """The student's embeddings of queries or documents, with its prompt for them."""
+        return self._kept(name, in_role(self.student, role), texts)
+
+    def _kept(self, name: str, encoder: Encoder, texts: Sequence[str]) -> FloatArray:
         stage, run = f"{name} student", self.run
-        file = f"student-{content_hash(student.fingerprint, *self.texts)[:16]}"
-        compute = partial(student.encode, self.texts, run.on_progress, stage)
-        self.add(name, kept_array(run.work, file, compute, run.distributed, run.on_progress, stage))
+        file = f"student-{content_hash(encoder.fingerprint, *texts)[:16]}"
+        compute = partial(encoder.encode, texts, run.on_progress, stage)
+        return kept_array(run.work, file, compute, run.distributed, run.on_progress, stage)
 
     def uncertainty_and_bias(self) -> dict[str, Any]:
         """For the model card: intervals of the last scores, and how many neighbors are in a sentence's own language."""

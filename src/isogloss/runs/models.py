@@ -14,6 +14,7 @@ from isogloss.errors import RecipeError
 from isogloss.models.bilstm import EncoderSizes, bilstm_student
 from isogloss.models.encoder import Encoder, SentenceEncoder
 from isogloss.models.encoders.open import open_encoder
+from isogloss.models.encoders.roles import DOCUMENT, QUERY
 from isogloss.models.loading import choose_device, open_model
 from isogloss.models.shrinking.layer_dropping import drop_layers
 from isogloss.models.static import StaticStudent, static_student
@@ -54,12 +55,14 @@ def open_models(
     if settings.kind == "bilstm":
         assert pairs is not None
         student = _bilstm(recipe, pairs, work, on_progress)
+        student.set_prompts(settings.query_prompt, settings.document_prompt)
     else:
         on_progress(Step("models", count - 1, count, "models", f"loading {settings.model}"))
         source_language = recipe.pairs.source_language if pairs is None else pairs.source_language
         other = source_language, [] if data is None else data.sentences()
         used = partial(_survey, pairs, other, work, on_progress)
         student, done = open_student(recipe, teacher, used, on_progress)
+        student.set_prompts(settings.query_prompt, settings.document_prompt)  # trimming keeps their pieces
         if settings.trim != "off" and student.trimming is None:
             student.trim(used(student.text_tokenizer), settings.trim)
     note, trimming = "", student.trimming
@@ -68,7 +71,6 @@ def open_models(
         note = f"vocabulary {trimming.rows_before:,} → {trimming.rows_after:,} rows"
     if any(stage.task in ("mlm", "tlm") for stage in recipe.stages):
         with_mask_token(student)
-    student.set_prompts(settings.query_prompt, settings.document_prompt)
     set_pooling(student, settings.pooling)
     if settings.normalize:
         student.add_normalization()
@@ -82,7 +84,8 @@ def open_teacher(recipe: Recipe, on_progress: OnProgress = silent) -> Encoder | 
     if not settings.model:
         return None
     on_progress(Step("models", 0, 2, "models", f"loading {settings.model}"))
-    return open_encoder(settings.model, recipe.device, settings.prompt, settings.batch_size, settings.precision)
+    by_role = {QUERY: settings.query_prompt, DOCUMENT: settings.document_prompt}
+    return open_encoder(settings.model, recipe.device, settings.prompt, settings.batch_size, settings.precision, by_role)
 
 
 def set_pooling(student: Student, mode: str) -> None:
@@ -161,6 +164,7 @@ def _static(recipe: Recipe, device: str, used: Used | None, on_progress: OnProgr
                 hint="leave student.dimension out, or name an encoder to make a new table from",
             )
         return encoder
+    encoder.set_prompts(settings.query_prompt, settings.document_prompt)
     full = TextTokenizer(encoder.tokenizer, settings.max_tokens, settings.prompt, StaticStudent.tokenizer_module)
     if used is not None and settings.trim != "off":
         encoder.trim(used(full), settings.trim)

@@ -71,7 +71,7 @@ def _run(run: Run) -> RunResult:
     with run.timed("models"):
         teacher, student, details = open_models(recipe, pairs, data, run.work, run.on_progress)
     with run.timed("measure"):
-        measurements = Measurements(run, evaluator, queries, teacher) if evaluator or queries else None
+        measurements = Measurements(run, evaluator, queries, teacher, student) if evaluator or queries else None
     if store is not None:
         hashes = {"pairs": store.hash, "teacher": teacher.fingerprint if teacher else "", "student": student.fingerprint}
         run.note(hashes=hashes, pairs=training_data(store.manifest))

@@ -162,7 +162,7 @@ def test_means_are_removed_from_the_queries_and_from_the_index(data: RetrievalSe
     teacher = vectors(1, {"en": 1.5, "de": 3.0, "ru": 3.0}, {"en": 3.0})
     task = retrieval(data, teacher_space(data, KnownVectors(teacher)))
     plain = space_of(student)
-    means = language_means(plain, [column for one in task.sets for column in one.columns()])
+    means = language_means(plain, task.sets)
     before, after = (task.measure(space) for space in (plain, Space(plain.row_of, plain.vectors, means)))
     assert [(one.table, one.column) for one in before] == [(one.table, one.column) for one in after]
     english = [text for own in (data.documents, data.queries) for text in own["en"].texts[0]]

@@ -15,6 +15,7 @@ from isogloss.index.checking.certificate import CERTIFICATE, PAGE, IndexCheck
 from isogloss.index.checking.check import check_index
 from isogloss.index.checking.query_sets import Query, QuerySet
 from isogloss.index.fit import PROBES
+from isogloss.models.encoders.open import open_encoder
 from isogloss.progress import Step
 from isogloss.runs.pipeline import run
 from isogloss.storage import read_json
@@ -243,3 +244,15 @@ def test_without_a_run_the_teacher_must_be_named(models: Path, world: World) -> 
     with pytest.raises(IsoglossError, match="its teacher is not known") as caught:
         check_index(str(models / "student"), world.address, world.queries)
     assert "--teacher" in caught.value.hint
+
+
+def test_queries_and_documents_get_the_teachers_prompts(models: Path, tmp_path: Path) -> None:
+    name, texts = str(models / "teacher"), list(dict.fromkeys(pair.source for pair in PAIRS))
+    np.save(tmp_path / "docs.npy", open_encoder(name, "cpu", "my friend ").encode(texts))
+    (tmp_path / "docs.tsv").write_text("".join(f"{row}\t{text}\n" for row, text in enumerate(texts)), encoding="utf-8")
+    found = {pair.source: Query({"en": pair.source, "de": pair.source}) for pair in PAIRS}
+    queries, student = QuerySet("own", found), open_encoder(name, "cpu", "the dog ")
+    teacher = open_encoder(name, "cpu", role_prompts={"query": "the dog ", "document": "my friend "})
+    check = check_index(student, str(tmp_path / "docs.npy"), queries, teacher, SETTINGS)
+    assert check.match.match == "same" and not check.match.prompt, "with the prompt for documents"
+    assert check.languages["de"].scores["overlap"].value == 1, "with the prompt for queries"

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from isogloss.evaluation.metrics import unit
-from isogloss.index.checking.causes import with_prompt
 from isogloss.index.checking.teacher_match import TeacherMatch, match_teacher, match_without_texts
 from isogloss.index.open import open_index
 from isogloss.models.encoder import Encoder, SentenceEncoder, load
+from isogloss.models.encoders.roles import with_prompt
 from isogloss.types import FloatArray
 from tiny import PAIRS, KnownVectors, save_tiny_model
 

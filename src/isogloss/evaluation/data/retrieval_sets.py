@@ -30,6 +30,7 @@ from isogloss.corpora.reading.tables import read_table
 from isogloss.errors import DataError
 from isogloss.evaluation.data.test_sets import EvaluationSet
 from isogloss.evaluation.leak_report import SetFile
+from isogloss.models.encoders.roles import DOCUMENT, QUERY
 from isogloss.shapes import COUNT, NOTHING, TEXT, Misfit, check, parse_json
 
 ENGLISH = "en"
@@ -272,9 +273,10 @@ def _checked(
         if not rows:
             raise DataError(f"{name}: no query of {asked.origin[0]} has a relevant document", hint=TOGETHER)
         ids, texts = ([column[row] for row in rows] for column in (asked.ids, asked.texts[0]))
-        kept[language] = replace(asked, ids=ids, texts=(texts,))
+        kept[language] = replace(asked, ids=ids, texts=(texts,), role=QUERY)
     known = {key for one in queries.values() for key in one.ids}
     for own in qrels.values():
         if unknown := own.keys() - known:
             raise DataError(f"{name}: the qrels name query {min(unknown)}, which is in no file of queries", hint=TOGETHER)
-    return RetrievalSet(name, documents, kept, qrels, apart)
+    indexed = {language: replace(own, role=DOCUMENT) for language, own in documents.items()}
+    return RetrievalSet(name, indexed, kept, qrels, apart)

@@ -33,6 +33,7 @@ class EvaluationSet:
     languages: tuple[str, ...]
     texts: tuple[list[str], ...]
     origin: tuple[SetFile, ...] = ()
+    role: str = ""  # "query" or "document", for which a model may have a prompt
 
     def columns(self) -> Iterator[tuple[str, list[str]]]:
         """Each column with its language."""

@@ -8,10 +8,13 @@ Up to three tables per test set:
 2. *Own index*: the model embeds the documents, too. Queries in each language are searched in English documents.
 3. *Own index, same language*: queries are searched in documents in their own language, if there are any.
 
+Queries and documents are embedded with the prompts that the model, or the teacher, has for them (`models.encoders.roles`).
+
 Recall, nDCG and MRR are those of BEIR (`ranking_metrics`), by cosine. English is left out of the averages over languages.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -54,8 +57,7 @@ def teacher_space(data: RetrievalSet, teacher: Encoder, on_progress: OnProgress 
             f"{data.name} has {'queries' if index else 'documents'} in {there}, but a teacher's index needs them in English",
             hint='leave the teacher out (--teacher ""), or add English files',
         )
-    texts = [*data.documents[index].texts[0], *data.queries[index].texts[0]]
-    return Space.encode(teacher, texts, on_progress, f"embedding, {teacher.name}")
+    return Space.of_sets(teacher, [data.documents[index], data.queries[index]], on_progress, f"embedding, {teacher.name}")
 
 
 def retrieval(data: RetrievalSet, teacher: Space | None = None, own_index: bool = True) -> Task:
@@ -108,8 +110,7 @@ def _as_measured(teacher: Space, data: RetrievalSet, space: Space) -> Space:
     if space.means is None:
         return teacher
     index = data.index_language
-    texts = [(index, own[index].texts[0]) for own in (data.documents, data.queries)]
-    return Space(teacher.row_of, teacher.vectors, language_means(teacher, texts))
+    return replace(teacher, means=language_means(teacher, [data.documents[index], data.queries[index]]))
 
 
 def _ranked(search: RetrievalSearch, queries: Space, documents: Space) -> PerQuery:

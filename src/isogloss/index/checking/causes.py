@@ -6,7 +6,6 @@ all rows may stand under other ids, or come from another model.
 """
 
 from collections.abc import Iterator
-from copy import copy
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,8 +14,8 @@ import numpy as np
 from isogloss.amounts import amount
 from isogloss.evaluation.metrics import Doubles, cosines
 from isogloss.index.vector_index import Hits, IndexFacts, VectorIndex
-from isogloss.models.encoder import Encoder, SentenceEncoder
-from isogloss.models.encoders.external import ExternalEncoder
+from isogloss.models.encoder import Encoder
+from isogloss.models.encoders.roles import with_prompt
 from isogloss.types import FloatArray
 
 Match = Literal["same", "close", "partly", "different", "plausible", "doubtful", "unknown"]
@@ -162,17 +161,6 @@ def _prompts(teacher: Encoder) -> list[str]:
     own = getattr(getattr(teacher, "model", None), "prompts", None) or {}
     used = getattr(teacher, "prompt", "")
     return [one for one in dict.fromkeys([*([""] if used else []), *filter(None, own.values()), *PROMPTS]) if one != used]
-
-
-def with_prompt(encoder: Encoder, prompt: str) -> Encoder | None:
-    """The same model with another prompt; None if it takes none."""
-    if isinstance(encoder, SentenceEncoder):
-        return SentenceEncoder(encoder.model, encoder.name, prompt, encoder.batch_size, encoder.precision)
-    if isinstance(encoder, ExternalEncoder):
-        other = copy(encoder)
-        other.prompt = prompt
-        return other
-    return None
 
 
 def as_cosine(hits: Hits, facts: IndexFacts, vector: FloatArray) -> float:

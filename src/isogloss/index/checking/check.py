@@ -29,6 +29,7 @@ from isogloss.index.open import open_index
 from isogloss.index.vector_index import Hits, IndexFacts, VectorIndex
 from isogloss.models.encoder import Encoder
 from isogloss.models.encoders.open import open_for_queries
+from isogloss.models.encoders.roles import DOCUMENT, QUERY, in_role
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import content_hash
 from isogloss.types import FloatArray
@@ -141,7 +142,7 @@ def _fit(
     """Whether the teacher made the index, and what to know about the models. Raises if one of them cannot search it."""
     match, k = None, settings.k
     if facts.size and settings.verified:
-        match = match_teacher(index, facts, models.teacher, index.sample(settings.verified), on_progress)
+        match = match_teacher(index, facts, in_role(models.teacher, DOCUMENT), index.sample(settings.verified), on_progress)
     if match is not None and facts.dimension != models.teacher.dimension:
         raise DataError(f"{index.address}: {match.text}", hint=match.advice)
     teacher = model_facts(models.teacher)
@@ -183,7 +184,7 @@ class _Searched:
 def _search(index: VectorIndex, models: _Models, queries: QuerySet, k: int, on_progress: OnProgress) -> _Searched:
     """Embed the queries and search them."""
     everything, source = list(queries.queries.values()), queries.source_language
-    vectors = models.teacher.encode([one.texts[source] for one in everything], on_progress, "teacher")
+    vectors = in_role(models.teacher, QUERY).encode([one.texts[source] for one in everything], on_progress, "teacher")
     hits = _hits(index, vectors, k, on_progress, "searching, teacher")
     rows = {
         language: [row for row, one in enumerate(everything) if language in one.texts]

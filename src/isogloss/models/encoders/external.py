@@ -1,8 +1,9 @@
 """The base class of encoders outside of sentence-transformers: prompts, distinct sentences, batches, checks of the results."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 
@@ -24,6 +25,7 @@ class ExternalEncoder(ABC):
     batch_size: int
     chunk_size = 0
     prompt = ""
+    role_prompts: Mapping[str, str] = MappingProxyType({})  # see `roles`
 
     @abstractmethod
     def _encode_batch(self, texts: list[str]) -> FloatArray:

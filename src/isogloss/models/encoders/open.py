@@ -12,14 +12,15 @@ A new kind is one file with a subclass of `ExternalEncoder`, and a line in `KIND
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 
 from isogloss.errors import ModelError
 from isogloss.models import loading
-from isogloss.models.encoder import QUERY_PROMPT, Encoder, load
+from isogloss.models.encoder import Encoder, load
 from isogloss.models.encoders.external import ExternalEncoder
+from isogloss.models.encoders.roles import QUERY, in_role
 
 # Pattern of names: module and class. The group, if there is one, is the argument.
 KINDS = {
@@ -32,30 +33,36 @@ KINDS = {
 }
 
 
-def open_encoder(name: str, device: str = "auto", prompt: str = "", batch_size: int = 32, precision: str = "auto") -> Encoder:
+def open_encoder(
+    name: str,
+    device: str = "auto",
+    prompt: str = "",
+    batch_size: int = 32,
+    precision: str = "auto",
+    role_prompts: Mapping[str, str] | None = None,
+) -> Encoder:
     """Open an encoder of any kind. `prompt` goes before every sentence.
 
+    `role_prompts` has other prompts for a "query" or a "document", for `roles.in_role`: `encode` itself does not use them.
     `device`, `batch_size` and `precision` are for sentence-transformers models; other encoders choose their own.
     """
     if (found := _external(name)) is None:
-        return load(name, prompt, batch_size, device, precision)
+        own = load(name, prompt, batch_size, device, precision)
+        own.role_prompts = role_prompts or {}
+        return own
     place, arguments = found
     if not all(argument.strip() for argument in arguments):
         raise ModelError(f"{name}: the name is incomplete", hint="write onnx:FOLDER (an ONNX export) or cmd:COMMAND")
     module, _, class_name = place.partition(":")
     kind: type[ExternalEncoder] = getattr(import_module(f"{__package__}.{module}"), class_name)
     encoder = kind(*arguments)
-    encoder.prompt = prompt
+    encoder.prompt, encoder.role_prompts = prompt, role_prompts or {}
     return encoder
 
 
 def open_for_queries(name: str) -> Encoder:
     """Open an encoder to embed queries: with its prompt for queries, if the model was saved with one of its own for them."""
-    encoder = open_encoder(name)
-    prompts = getattr(encoder, "prompts", None) or getattr(getattr(encoder, "model", None), "prompts", None) or {}
-    if prompt := prompts.get(QUERY_PROMPT):
-        encoder.prompt = prompt  # type: ignore[attr-defined]  # those that have prompts have this, too
-    return encoder
+    return in_role(open_encoder(name), QUERY)
 
 
 def refuse_missing(names: Iterable[str]) -> None:

@@ -79,7 +79,7 @@ class StageSession:
         if self.measurements is None:
             return
         if vectors is None:
-            self.measurements.measure(name, self.student)
+            self.measurements.measure(name)
         else:
             self.measurements.add(name, vectors)
 
