@@ -23,13 +23,13 @@ from isogloss.cli.screens.progress import progress
 from isogloss.config.index_check import IndexCheckSettings
 from isogloss.evaluation.data.retrieval_sets import open_retrieval_set
 from isogloss.index.building.build import build_index
-from isogloss.index.checking.causes import with_prompt
 from isogloss.index.checking.check import check_index
 from isogloss.index.checking.query_sets import Query, QuerySet, read_queries
 from isogloss.index.checking.teacher_match import TeacherMatch, match_teacher
 from isogloss.index.open import open_index
 from isogloss.models.encoder import Encoder
 from isogloss.models.encoders.open import open_encoder
+from isogloss.models.encoders.roles import with_prompt
 from isogloss.runs.finished import open_finished
 from isogloss.storage import write_json
 from isogloss.types import FloatArray
