@@ -30,6 +30,7 @@ SHOWN_BY = {
     "runs/clean.py": "clean",
     "models/cached_encoder.py": "embed",
     "evaluation/data/files.py": "evaluate",
+    "evaluation/forecasting.py": "forecast",
     "evaluation/data/hub.py": "evaluate reproduce",
     "evaluation/suites.py": "evaluate",
     "evaluation/teachers.py": "evaluate",

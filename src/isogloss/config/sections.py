@@ -161,7 +161,7 @@ class StudentSettings(Settings):
     document_prompt: str = setting("", "Saved as the prompt of encode_document, for retrieval; empty: prompt.")
     max_tokens: int = setting(
         128,
-        "Longer text is truncated to this many tokens, whatever limit the model was saved with.",
+        "Longer text is truncated to this many tokens.",
         at_least=2,
         at_most=8192,
     )

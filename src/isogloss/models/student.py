@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from isogloss.amounts import amount
 from isogloss.errors import ModelError
 from isogloss.models.bridge import Bridge
 from isogloss.models.encoder import DOCUMENT_PROMPTS, PROMPT_NAME, QUERY_PROMPT, fingerprint, refuse_broken
@@ -94,8 +95,8 @@ class Student(TokenEncoder):
                     " more positions",
                     hint=f"set student.max_tokens = {positions} or less, or choose a student that reads longer text",
                 )
-            message = "%s: max_tokens = %d, but the model has %d positions: longer text is truncated there"
-            logger.warning(message, self.name, max_tokens, positions)
+            message = "%s: max_tokens = %d, but the model has %s: longer text is truncated there"
+            logger.warning(message, self.name, max_tokens, amount(positions, "position"))
             max_tokens = positions
         self.model.max_seq_length = max_tokens
 
