@@ -91,8 +91,8 @@ class Student(TokenEncoder):
         if positions is not None and max_tokens > positions:
             if asked not in (None, AS_STORED, MAX_TOKENS):
                 raise ModelError(
-                    f"{self.name}: student.max_tokens = {max_tokens}, but the model reads at most {positions} tokens: it has no"
-                    " more positions",
+                    f"{self.name}: student.max_tokens = {max_tokens}, but the model reads at most"
+                    f" {amount(positions, 'token')}: it has no more places for them",
                     hint=f"set student.max_tokens = {positions} or less, or choose a student that reads longer text",
                 )
             message = "%s: max_tokens = %d, but the model has %s: longer text is truncated there"
