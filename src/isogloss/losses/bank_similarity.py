@@ -28,7 +28,10 @@ def bank_similarity(
     weight: Tensor | None = None,
     temperature: float = 0.07,
 ) -> Tensor:
-    """Mean divergence of the student's similarities to the rows of `bank` from those of the teacher. Lower T is sharper."""
+    """Mean divergence of the student's similarities to the rows of `bank` from the teacher's.
+
+    A lower temperature is sharper.
+    """
     weight = pair_weights(source, weight)
     source, target, teacher = (real_rows(vectors, weight) for vectors in (source, target, teacher.detach()))
     with torch.autocast(source.device.type, enabled=False):
